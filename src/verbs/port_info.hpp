@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+
+namespace wireup::verbs {
+
+enum class LinkLayer : std::uint8_t { InfiniBand, Ethernet, Other };
+
+/// Index of the GID that InfiniBand ports always hold: default prefix or the SM's, and port GUID.
+inline constexpr std::uint8_t kIbGidIndex = 0;
+
+/// What a port says of itself, as of one query. Ids are in host byte order; MTU and rate are the
+/// codes of IBTA vol 1 (MTU: 1 = 256 bytes to 5 = 4096; rate: 2 = 2.5 Gb/s, 3 = 10 Gb/s, ...).
+struct PortInfo {
+  std::string device;
+  std::uint8_t port = 0;
+  Guid node_guid;
+  Guid port_guid;
+  Gid gid;
+  std::uint8_t gid_index = kIbGidIndex;
+  Lid lid;
+  std::uint8_t lmc = 0;
+  Lid sm_lid;
+  Sl sm_sl;
+  /// The P_Key table up to its last used entry; an unused entry within it is 0.
+  std::vector<PKey> pkeys;
+  std::uint8_t active_mtu = 0;
+  std::uint8_t active_rate = 0;
+  std::uint8_t subnet_timeout = 0;
+  bool active = false;
+  /// "ACTIVE", "INIT", "ARMED", "DOWN", ...
+  const char* state = "?";
+  LinkLayer link_layer = LinkLayer::Other;
+
+  /// Where the P_Key sits in the table: the entry equal to `pkey` first, else one of the same
+  /// partition.
+  [[nodiscard]] std::optional<std::uint16_t> pkey_index(PKey pkey) const noexcept;
+  /// "softhca0 port 1", for messages.
+  [[nodiscard]] std::array<char, 96> name() const noexcept;
+};
+
+/// The IBA rate code of a link of `width` (ibv_port_attr::active_width: 1 = 1x, 2 = 4x, 4 = 8x,
+/// 8 = 12x, 16 = 2x) and `speed` (ibv_port_attr::active_speed: 1 = SDR ... 128 = NDR, 256 = XDR);
+/// 0 when the pair is not known.
+[[nodiscard]] std::uint8_t rate_code(std::uint8_t width, std::uint32_t speed) noexcept;
+
+}  // namespace wireup::verbs

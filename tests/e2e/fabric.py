@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A fabric of a test's own, and bounded commands on its hosts."""
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TOOL = ROOT / "testbed" / "ib-fabric"
+#: The build tree under test: ctest sets it, a person may.
+BUILD = Path(os.environ.get("WIREUP_BUILD", ROOT / "build" / "release")).resolve()
+#: The tree whose libsofthca.so and agent make the fabric. Never a sanitized one by need: the
+#: preload library is not instrumented in any preset.
+EXAMPLES = BUILD / "examples"
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command left: exit status, standard output, standard error."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def all(self) -> str:
+        return self.out + self.err
+
+
+def bounded(command: list[object], seconds: int, **options: object) -> Output:
+    """Runs a command that is killed after `seconds`; a killed one has status 124 or 137."""
+    words = ["timeout", "-k", "5", str(seconds), *map(str, command)]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", **options)
+    return Output(done.returncode, done.stdout, done.stderr)
+
+
+class Fabric:
+    """Context manager: `up` with a name of its own, `down` at the end whatever happens."""
+
+    def __init__(self, *arguments: object, name: str = "e2e") -> None:
+        self.name = f"{name}{os.getpid()}"
+        self.arguments = arguments
+
+    def __enter__(self) -> "Fabric":
+        done = bounded([TOOL, "up", "--name", self.name, *self.arguments], 120)
+        if done.status != 0:
+            self.down()
+            raise AssertionError(f"ib-fabric up {self.arguments} failed:\n{done.all}")
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.down()
+
+    def down(self) -> None:
+        bounded([TOOL, "down", "--name", self.name], 60)
+
+    def run(self, host: str, *command: object, seconds: int = 60) -> Output:
+        return bounded([TOOL, "exec", "--name", self.name, host, "--", *command], seconds)
+
+    def start(self, host: str, *command: object, seconds: int = 60) -> "subprocess.Popen[str]":
+        """A command in the background; the caller waits for it or kills it."""
+        words = ["timeout", "-k", "5", seconds, TOOL, "exec", "--name", self.name, host, "--"]
+        return subprocess.Popen(
+            list(map(str, [*words, *command])),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def mpirun(self, *arguments: object, seconds: int = 120) -> Output:
+        return bounded([TOOL, "mpirun", "--name", self.name, *arguments], seconds)
+
+    def stats(self) -> dict[str, object]:
+        """softhca's counters at the ports."""
+        done = self.run(self.hosts()[0], BUILD / "softhca" / "softhca", "stats", "--json")
+        if done.status != 0:
+            raise AssertionError(f"softhca stats failed:\n{done.all}")
+        return json.loads(done.out)
+
+    def fault(self, *arguments: object) -> None:
+        done = self.run(self.hosts()[0], BUILD / "softhca" / "softhca", "fault", *arguments)
+        if done.status != 0:
+            raise AssertionError(f"softhca fault {arguments} failed:\n{done.all}")
+
+    def status(self) -> dict[str, object]:
+        done = bounded([TOOL, "status", "--name", self.name, "--json"], 30)
+        return json.loads(done.out)
+
+    def hosts(self) -> list[str]:
+        return [host["name"] if isinstance(host, dict) else host for host in self.status()["hosts"]]

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "acm/path.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "verbs/device.hpp"
+#include "verbs/port_info.hpp"
+
+namespace wireup::acm {
+
+struct NodeClientOptions {
+  /// Partition to resolve in.
+  PKey pkey{0xFFFF};
+  /// Directory of the node's lock and socket; empty = /run/wireup-<uid>, or $TMPDIR/wireup-<uid>
+  /// where that cannot be made. It must be the node's own.
+  std::string directory;
+  /// Directory of the node cache, of the node's own memory.
+  std::string cache_directory = "/dev/shm";
+  /// May this process become the node's resolver (its thread "wireup-acm")? Without a resolver in
+  /// another process every request then fails at its deadline.
+  bool may_resolve = true;
+  /// Entries of the node cache when this process makes it; rounded up to a power of two.
+  std::uint32_t cache_entries = 16384;
+};
+
+/// The outcome of a request().
+struct Resolution {
+  PathKey key;
+  Result<ResolvedPath> path;
+};
+
+/// A rank's way to paths: a read of the node cache, else a question to the node's resolver. One
+/// resolver serves a node, port and P_Key; the ranks elect it by a file lock, and when it ends,
+/// dies or stops to beat, the others elect the next and ask it again what was pending.
+///
+/// One per context; not thread-safe: called by the context's progress owner only.
+class NodeClient {
+ public:
+  /// Opens the node's directory, cache and resolver; the device and port are opened again by
+  /// name when this process is elected. Does not wait for the resolver to join its groups.
+  /// Errc::NoPermission: the directory or the cache belongs to another user, or the lock cannot be
+  /// made. Errc::InvalidArgument: a path is too long for a socket.
+  [[nodiscard]] static Result<NodeClient> open(const NodeClientOptions& options,
+                                               const verbs::PortInfo& port);
+
+  NodeClient(NodeClient&&) noexcept;
+  NodeClient& operator=(NodeClient&&) noexcept;
+  /// Ends the resolver when this process runs it: bounded, the others take over.
+  ~NodeClient();
+
+  /// The cached path: shared memory, no system call except the clock, no lock. A key whose SGID
+  /// equals its DGID is answered from the port itself (PathOrigin::Local).
+  [[nodiscard]] std::optional<ResolvedPath> lookup(const PathKey& key) const;
+
+  /// Asks the resolver; duplicates merge. One Resolution per key comes by poll_resolution(), at
+  /// `deadline` at the latest (of several requests for a key the latest counts), with
+  /// Errc::NoSubnetManager, Errc::NoPermission or Errc::PathUnresolved and what to do.
+  /// Errc::InvalidArgument when the SGID is not this port's.
+  [[nodiscard]] Result<> request(const PathKey& key, Instant deadline);
+
+  /// An epoll descriptor, readable when progress() has something to do; constant for life.
+  [[nodiscard]] int fd() const noexcept;
+  /// Never blocks.
+  void progress(Instant now);
+  [[nodiscard]] std::optional<Resolution> poll_resolution();
+  /// When progress() is to be called even if fd() stays silent.
+  [[nodiscard]] std::optional<Instant> poll_timeout() const;
+
+  /// A path did not work: the resolver forgets it, and the next lookup misses.
+  void path_failed(const PathKey& key);
+
+  /// Is the node's resolver in this process?
+  [[nodiscard]] bool is_resolver() const noexcept;
+
+ private:
+  struct State;
+  explicit NodeClient(std::unique_ptr<State> state) noexcept;
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace wireup::acm

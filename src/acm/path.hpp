@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "mad/path_record.hpp"
+
+namespace wireup::acm {
+
+/// What a path is wanted for: from a port of this node to a port of the fabric, in a partition,
+/// for a service. An SL is a demand; without one the source of the path chooses.
+struct PathKey {
+  Gid sgid;
+  Gid dgid;
+  PKey pkey;
+  std::optional<Sl> sl;
+  ServiceId service_id;
+  friend constexpr auto operator<=>(const PathKey&, const PathKey&) noexcept = default;
+};
+
+/// Where a path came from. The numbers are stored in the node cache.
+enum class PathOrigin : std::uint8_t { Local = 1, AcmMulticast = 2, SaQuery = 3, Card = 4 };
+
+/// "local", "acm_multicast", "sa_query", "card"; "unknown" for another number.
+[[nodiscard]] constexpr std::string_view origin_name(PathOrigin origin) noexcept {
+  switch (origin) {
+    case PathOrigin::Local:
+      return "local";
+    case PathOrigin::AcmMulticast:
+      return "acm_multicast";
+    case PathOrigin::SaQuery:
+      return "sa_query";
+    case PathOrigin::Card:
+      return "card";
+  }
+  return "unknown";
+}
+
+/// A path of the outgoing direction, with its history.
+struct ResolvedPath {
+  mad::PathRecord record;
+  PathOrigin origin = PathOrigin::Local;
+  /// Grows whenever the node's cache was emptied (LID, SM or P_Key change, new boot).
+  std::uint32_t generation = 0;
+  /// Time since it was learned.
+  Duration age{};
+  friend constexpr bool operator==(const ResolvedPath&, const ResolvedPath&) noexcept = default;
+};
+
+}  // namespace wireup::acm

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which HCA ports are ACTIVE: as the simulator tells it, and as softhca publishes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from pathlib import Path
+
+from .daemons import Daemon
+
+_NODE = re.compile(r'(\w+) \d+ "([^"]+)"')
+_PORT = re.compile(r"[0-9a-f]+\s+\[(\d+)\].*\blid (\d+) .* (\w+)/\w+")
+_END = re.compile(r"^#\s+dumped \d+ nodes", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class PortState:
+    """One port of a node in the simulator."""
+
+    lid: int
+    state: str  # Active, Armed, Init, Down
+
+
+def console(ibsim: Daemon, command: str, end: re.Pattern[str], deadline_s: float) -> str:
+    """Sends a console command and returns what ibsim printed, up to a match of `end`.
+
+    The console needs no client slot, of which ibsim has ten.
+    """
+    start = ibsim.log.stat().st_size
+    ibsim.command(command)
+    until = time.monotonic() + deadline_s
+    while True:
+        text = _tail(ibsim.log, start)
+        if end.search(text) or ibsim.pid is None or time.monotonic() > until:
+            return text
+        time.sleep(0.01)
+
+
+def simulator_ports(ibsim: Daemon) -> dict[tuple[str, int], PortState]:
+    """The linked HCA ports by node id and port number, as the simulator has them."""
+    return parse_dump(console(ibsim, "Dump", _END, 2.0))
+
+
+def _tail(path: Path, start: int) -> str:
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read().decode(errors="replace")
+
+
+def parse_dump(text: str) -> dict[tuple[str, int], PortState]:
+    """Reads the output of ibsim's console command Dump."""
+    found: dict[tuple[str, int], PortState] = {}
+    ident: str | None = None
+    for line in text.splitlines():
+        node = _NODE.match(line)
+        port = _PORT.match(line)
+        if node is not None:
+            ident = node[2] if node[1] == "Ca" else None
+        elif port is not None and ident is not None:
+            found[ident, int(port[1])] = PortState(int(port[2]), port[3])
+    return found

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "mad/rate.hpp"
+
 namespace wireup::verbs {
 namespace {
 
@@ -88,6 +90,24 @@ LinkLayer link_layer_of(std::uint8_t value) noexcept {
       return LinkLayer::Ethernet;
     default:
       return LinkLayer::Other;
+  }
+}
+
+/// Lanes of ibv_port_attr::active_width; 0 for a value without a meaning.
+unsigned lanes_of(std::uint8_t width) noexcept {
+  switch (width) {
+    case 1:
+      return 1;
+    case 2:
+      return 4;
+    case 4:
+      return 8;
+    case 8:
+      return 12;
+    case 16:
+      return 2;
+    default:
+      return 0;
   }
 }
 
@@ -189,7 +209,7 @@ Result<PortInfo> Device::query_port(std::uint8_t port) const {
   info.sm_lid = Lid(attr.sm_lid);
   info.sm_sl = Sl(static_cast<std::uint8_t>(attr.sm_sl & Sl::kMax));
   info.active_mtu = static_cast<std::uint8_t>(attr.active_mtu);
-  info.active_rate = rate_code(attr.active_width, attr.active_speed);
+  info.active_rate = mad::link_rate(lanes_of(attr.active_width), attr.active_speed).value_or(0);
   info.subnet_timeout = attr.subnet_timeout;
   info.active = attr.state == IBV_PORT_ACTIVE;
   info.state = state_name(attr.state);

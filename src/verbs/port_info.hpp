@@ -16,8 +16,8 @@ enum class LinkLayer : std::uint8_t { InfiniBand, Ethernet, Other };
 /// Index of the GID that InfiniBand ports always hold: default prefix or the SM's, and port GUID.
 inline constexpr std::uint8_t kIbGidIndex = 0;
 
-/// What a port says of itself, as of one query. Ids are in host byte order; MTU and rate are the
-/// codes of IBTA vol 1 (MTU: 1 = 256 bytes to 5 = 4096; rate: 2 = 2.5 Gb/s, 3 = 10 Gb/s, ...).
+/// What a port says of itself, as of one query. Ids are in host byte order; MTU and rate are IBA
+/// codes (mad/rate.hpp), the rate 0 when the link's width and speed have no code.
 struct PortInfo {
   std::string device;
   std::uint8_t port = 0;
@@ -45,10 +45,5 @@ struct PortInfo {
   /// "softhca0 port 1", for messages.
   [[nodiscard]] std::array<char, 96> name() const noexcept;
 };
-
-/// The IBA rate code of a link of `width` (ibv_port_attr::active_width: 1 = 1x, 2 = 4x, 4 = 8x,
-/// 8 = 12x, 16 = 2x) and `speed` (ibv_port_attr::active_speed: 1 = SDR ... 128 = NDR, 256 = XDR);
-/// 0 when the pair is not known.
-[[nodiscard]] std::uint8_t rate_code(std::uint8_t width, std::uint32_t speed) noexcept;
 
 }  // namespace wireup::verbs

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * wireup: connects the ranks of an MPI job over InfiniBand.
+ *
+ * A context belongs to one process and one HCA port. Opening it publishes a card with which the
+ * other ranks find it. wireup_connect() starts a connection to a rank; an event tells when its RC
+ * queue pair is ready to send, or at which step it failed and why. The peer needs no call of its
+ * own to be connected to, except that it makes progress.
+ *
+ * Progress. Nothing happens behind the caller's back: wireup_progress() does what is due. Call it
+ * often, or when wireup_fd() is readable or wireup_next_timeout_ns() has passed, or wait in
+ * wireup_wait(). A context opened with WIREUP_FLAG_HELPER_THREAD has a thread that does it, so that
+ * a rank that computes still answers.
+ *
+ * Threads. All functions may be called from any thread; calls on one context take turns.
+ * wireup_context_close() must be the last call on its context. A context must not be used in a
+ * child after fork().
+ *
+ * Structs. Each struct that crosses this interface begins with its size, set by the caller
+ * (`{.struct_size = sizeof x}`); fields are only ever appended. Numbers of enums are never used
+ * again for something else. Integers are in host byte order; GIDs are the 16 bytes of the wire.
+ *
+ * Errors. Every function that can fail returns a wireup_status_t, and leaves a sentence that names
+ * the step, the place, the value and what to do in wireup_last_error().
+ */
+#ifndef WIREUP_WIREUP_H
+#define WIREUP_WIREUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WIREUP_API __attribute__((visibility("default")))
+#else
+#define WIREUP_API
+#endif
+
+#define WIREUP_VERSION_MAJOR 0
+#define WIREUP_VERSION_MINOR 1
+#define WIREUP_VERSION_PATCH 0
+
+/* Of <infiniband/verbs.h>, which the caller includes when it uses them. */
+struct ibv_context;
+struct ibv_cq;
+struct ibv_pd;
+struct ibv_qp;
+
+/** Outcome of a call, and reason of a failed connection. */
+typedef enum wireup_status {
+  WIREUP_OK = 0,
+  WIREUP_ERR_INVALID_ARGUMENT = 1,  /**< an argument is out of its range: fix the call */
+  WIREUP_ERR_INVALID_STATE = 2,     /**< not allowed now, e.g. the peer is not connected */
+  WIREUP_ERR_NOT_FOUND = 3,         /**< no such peer or object */
+  WIREUP_ERR_NO_DEVICE = 4,         /**< no usable RDMA device or port; the text lists them */
+  WIREUP_ERR_NO_PMIX = 5,           /**< no PMIx server: start with mpirun or srun --mpi=pmix */
+  WIREUP_ERR_NO_SUBNET_MANAGER = 6, /**< the port is not ACTIVE: start a subnet manager */
+  WIREUP_ERR_NO_PERMISSION = 7,     /**< a privilege is missing; the text names it */
+  WIREUP_ERR_NO_RESOURCES = 8,      /**< the device or the system is exhausted: use less */
+  WIREUP_ERR_MEMLOCK_LIMIT = 9,     /**< raise RLIMIT_MEMLOCK; the text has both numbers */
+  WIREUP_ERR_TIMEOUT = 10,          /**< the deadline passed: try again, or allow more time */
+  WIREUP_ERR_MALFORMED = 11,        /**< received bytes do not follow the format */
+  WIREUP_ERR_UNSUPPORTED = 12,      /**< the peer or the device cannot do this */
+  WIREUP_ERR_REJECTED = 13,         /**< the peer refused the connection; the text says why */
+  WIREUP_ERR_PEER_GONE = 14,        /**< the peer does not answer any more */
+  WIREUP_ERR_PATH_UNRESOLVED = 15,  /**< no path to the peer's port was found */
+  WIREUP_ERR_CARD_MISSING = 16,     /**< the peer has not opened a context (yet) */
+  WIREUP_ERR_STALE = 17,            /**< the peer is another incarnation than the one known */
+  WIREUP_ERR_BUSY = 18,             /**< temporarily out of room: try again */
+  WIREUP_ERR_INTERNAL = 19          /**< a defect in wireup: please report it */
+} wireup_status_t;
+
+/** Step of a connection at which it failed. */
+typedef enum wireup_step {
+  WIREUP_STEP_NONE = 0,
+  WIREUP_STEP_CARD = 1,         /**< fetching the peer's card */
+  WIREUP_STEP_PATH = 2,         /**< resolving the path to the peer's port */
+  WIREUP_STEP_QP = 3,           /**< making the queue pair or moving it through its states */
+  WIREUP_STEP_REQUEST = 4,      /**< our REQ was not answered, or was refused */
+  WIREUP_STEP_REPLY = 5,        /**< our REP was refused, or what came as REP did not fit */
+  WIREUP_STEP_READY_TO_USE = 6, /**< our REP was not answered by an RTU */
+  WIREUP_STEP_DISCONNECT = 7    /**< while the connection was being closed */
+} wireup_step_t;
+
+typedef enum wireup_event_type {
+  WIREUP_EVENT_NONE = 0,
+  WIREUP_EVENT_CONNECTED = 1,   /**< the queue pair is in RTS and the peer's as well */
+  WIREUP_EVENT_FAILED = 2,      /**< a connection that this side asked for failed */
+  WIREUP_EVENT_DISCONNECTED = 3 /**< a connection ended; see wireup_event_t.reason */
+} wireup_event_type_t;
+
+/** Why a connection ended. */
+typedef enum wireup_reason {
+  WIREUP_REASON_NONE = 0,
+  WIREUP_REASON_LOCAL = 1,     /**< this side closed it and the peer has confirmed */
+  WIREUP_REASON_PEER = 2,      /**< the peer closed it */
+  WIREUP_REASON_NO_ANSWER = 3, /**< this side closed it, the peer did not confirm in time */
+  WIREUP_REASON_REPLACED = 4   /**< the peer started a new connection: it had lost this one */
+} wireup_reason_t;
+
+/** Where a path came from. */
+typedef enum wireup_path_origin {
+  WIREUP_PATH_NONE = 0,
+  WIREUP_PATH_LOCAL = 1,         /**< both ends are the same port */
+  WIREUP_PATH_ACM_MULTICAST = 2, /**< resolved by ACM's multicast */
+  WIREUP_PATH_SA_QUERY = 3,      /**< a PathRecord of the subnet administrator */
+  WIREUP_PATH_CARD = 4           /**< put together from the two cards, without the fabric's word */
+} wireup_path_origin_t;
+
+/** A thread of wireup's own makes progress, so that connects are answered while the caller
+ * computes. It is called "wireup-progress", blocks all signals and ends in
+ * wireup_context_close(). */
+#define WIREUP_FLAG_HELPER_THREAD 0x1u
+/** This process never serves the other ranks of its node as their path resolver. */
+#define WIREUP_FLAG_NO_RESOLVER 0x2u
+
+#define WIREUP_MAX_NSPACE 255
+#define WIREUP_MAX_TEXT 255
+
+typedef struct wireup_context wireup_context_t;
+
+/** How to open a context. Fill it with wireup_config_init(), then change what you want. */
+typedef struct wireup_config {
+  size_t struct_size;
+  /** "name" or "name:port"; NULL or "": the environment's WIREUP_DEVICE, else the nearest ACTIVE
+   * port. */
+  const char* device;
+  uint32_t flags; /**< WIREUP_FLAG_... */
+  /** Partition to use; 0: the first of the port's table that has full membership, else its
+   * first. */
+  uint16_t pkey;
+  /** Transport retries of the queue pairs, 0 to 7; 7 for RNR means without end. */
+  uint8_t retry_count;
+  uint8_t rnr_retry_count;
+  /** Depths of each queue pair in work requests, its scatter entries, and inline bytes. */
+  uint32_t send_depth;
+  uint32_t receive_depth;
+  uint32_t max_sge;
+  uint32_t inline_size;
+  /** Entries of each of the two completion queues; 0: enough for every rank of the job at full
+   * depth, within the device's limit and 65,536. */
+  uint32_t cq_entries;
+  /** Queue pairs made ahead of need. */
+  uint32_t spare_qps;
+  /** Bound of wireup_context_open(). */
+  uint64_t open_timeout_ns;
+  /** Bound of the answer to a connection that the peer started. */
+  uint64_t accept_timeout_ns;
+} wireup_config_t;
+
+/** A rank of a PMIx namespace; `nspace` NULL or "" is the caller's own job. */
+typedef struct wireup_peer {
+  const char* nspace;
+  uint32_t rank;
+} wireup_peer_t;
+
+typedef struct wireup_event {
+  size_t struct_size;
+  wireup_event_type_t type;
+  uint32_t rank;
+  /** The queue pair. After DISCONNECTED it is in the error state, and is destroyed by the first
+   * wireup_poll_event() that follows the one which delivered the event. NULL after FAILED. */
+  struct ibv_qp* qp;
+  wireup_step_t step;     /**< FAILED */
+  wireup_status_t status; /**< FAILED: the kind of failure */
+  wireup_reason_t reason; /**< DISCONNECTED */
+  uint32_t attempts;      /**< FAILED: messages sent in vain at that step */
+  char nspace[WIREUP_MAX_NSPACE + 1];
+  char text[WIREUP_MAX_TEXT + 1]; /**< FAILED: a sentence with the place and what to do */
+} wireup_event_t;
+
+/** What is known of a connected peer. */
+typedef struct wireup_peer_info {
+  size_t struct_size;
+  wireup_path_origin_t path_origin;
+  uint8_t sgid[16];
+  uint8_t dgid[16];
+  uint16_t slid;
+  uint16_t dlid;
+  uint16_t pkey;
+  uint16_t mtu_bytes; /**< path MTU in use: the smaller of the two directions' */
+  uint8_t rate;       /**< IBA rate code of our direction: 2 = 2.5 Gb/s, 3 = 10, 7 = 40, ... */
+  uint8_t sl;         /**< service level of our direction */
+  uint8_t passive;    /**< 1 when the peer's request made the connection */
+  uint8_t hop_limit;
+  uint32_t local_qpn;
+  uint32_t peer_qpn;
+  uint32_t epoch;             /**< counts the connections of this pair */
+  uint32_t retransmits;       /**< CM messages of this connection that were sent again */
+  uint64_t connect_time_ns;   /**< from the start of the connection at this end to its readiness */
+  uint64_t card_time_ns;      /**< of it: until the card was here */
+  uint64_t path_time_ns;      /**< of it: until the path was here, counted from the card */
+  uint64_t handshake_time_ns; /**< of it: the rest */
+} wireup_peer_info_t;
+
+/** Counters since the context was opened. */
+typedef struct wireup_stats {
+  size_t struct_size;
+  uint64_t cm_sent;          /**< CM messages sent, retransmissions included */
+  uint64_t cm_received;      /**< CM messages received and understood */
+  uint64_t cm_retransmitted; /**< of those sent */
+  uint64_t cm_dropped;       /**< received and not used: malformed, unknown or duplicate */
+  uint64_t connected;        /**< connections that became ready */
+  uint64_t failed;           /**< connection attempts that failed, at either end */
+  uint64_t disconnected;
+  uint64_t crossed;         /**< connects from both sides at once that were merged into one */
+  uint64_t rejected;        /**< requests of others that this side refused */
+  uint64_t paths_cached;    /**< paths that were in the node's cache */
+  uint64_t paths_requested; /**< paths that the node's resolver was asked for */
+  uint64_t cards_requested;
+  uint32_t queue_pairs; /**< that exist now, spare ones included */
+  uint32_t peers;       /**< that have a ready connection now */
+} wireup_stats_t;
+
+/** Version of the library that runs: major * 1,000,000 + minor * 1,000 + patch. */
+WIREUP_API uint32_t wireup_version(void);
+
+/** The name of a status ("WIREUP_ERR_TIMEOUT") and what it means; never NULL. */
+WIREUP_API const char* wireup_status_name(wireup_status_t status);
+WIREUP_API const char* wireup_status_str(wireup_status_t status);
+/** "card", "path", "qp", "request", "reply", "ready-to-use", "disconnect"; never NULL. */
+WIREUP_API const char* wireup_step_str(wireup_step_t step);
+/** "local", "acm_multicast", "sa_query", "card", or "none"; never NULL. */
+WIREUP_API const char* wireup_path_origin_str(wireup_path_origin_t origin);
+
+/** What went wrong in the last call of this thread that failed; "" before the first. Valid until
+ * the next call of this thread. */
+WIREUP_API const char* wireup_last_error(void);
+
+/** Fills `config` with the defaults for its struct_size, which wireup_config_init sets.
+ * `struct_size` is sizeof(wireup_config_t) as the caller was compiled. */
+WIREUP_API wireup_status_t wireup_config_init(wireup_config_t* config, size_t struct_size);
+
+/** Opens the device and the PMIx exchange and publishes the card of this process. Every rank of the
+ * job has to open a context, in any order; none waits for the others here.
+ * `config` may be NULL for the defaults; it is not kept.
+ * Errors: INVALID_ARGUMENT, NO_DEVICE, NO_SUBNET_MANAGER, NO_PMIX, NO_PERMISSION, NO_RESOURCES,
+ * MEMLOCK_LIMIT, TIMEOUT. Nothing is left open after an error. */
+WIREUP_API wireup_status_t wireup_context_open(const wireup_config_t* config,
+                                               wireup_context_t** context);
+
+/** Disconnects all peers, leaves the exchange and frees the context with all its queue pairs. The
+ * user's own objects made from wireup_context_pd() must be gone before. Takes at most about
+ * `timeout_ns`, also when peers do not answer; then it returns TIMEOUT, and the context is freed
+ * all the same. */
+WIREUP_API wireup_status_t wireup_context_close(wireup_context_t* context, uint64_t timeout_ns);
+
+/** This process's rank in its job, the number of ranks, and the job's namespace; 0 and "" when
+ * `context` is NULL. The namespace lives as long as the context. */
+WIREUP_API uint32_t wireup_rank(const wireup_context_t* context);
+WIREUP_API uint32_t wireup_size(const wireup_context_t* context);
+WIREUP_API const char* wireup_nspace(const wireup_context_t* context);
+
+/** Starts a connection; CONNECTED or FAILED follows, no later than `timeout_ns` from now plus a
+ * turn of progress. OK without a further event when the peer is connected already, and when a
+ * connection to it is under way (its deadline is extended). To a peer that is being disconnected
+ * the connection starts when that is over. A connection to oneself is allowed.
+ * Errors: INVALID_ARGUMENT (rank outside the job, timeout 0), INVALID_STATE (closing). */
+WIREUP_API wireup_status_t wireup_connect(wireup_context_t* context, const wireup_peer_t* peer,
+                                          uint64_t timeout_ns);
+
+/** Ends the connection to a peer; DISCONNECTED follows. Finish your work on the queue pair before:
+ * what is still posted is flushed with an error. A connection that is still being made is given up.
+ * Errors: INVALID_STATE when there is no connection to it. */
+WIREUP_API wireup_status_t wireup_close(wireup_context_t* context, const wireup_peer_t* peer);
+
+/** Does what is due, without waiting. Errors are those of the device; the context is of no use
+ * after one and should be closed. */
+WIREUP_API wireup_status_t wireup_progress(wireup_context_t* context);
+
+/** Makes progress until an event is there or `timeout_ns` passed (OK in the first case, TIMEOUT in
+ * the second). */
+WIREUP_API wireup_status_t wireup_wait(wireup_context_t* context, uint64_t timeout_ns);
+
+/** A descriptor for poll(2), readable when wireup_progress() has something to do or an event is
+ * there. Owned by the context; only wait on it. -1 when `context` is NULL. */
+WIREUP_API int wireup_fd(const wireup_context_t* context);
+
+/** Nanoseconds until wireup_progress() must be called although wireup_fd() is not readable; 0: now;
+ * UINT64_MAX: no need. wireup_fd() becomes readable at that time as well. */
+WIREUP_API uint64_t wireup_next_timeout_ns(wireup_context_t* context);
+
+/** Takes the oldest event: 1 and the event, or 0 when there is none (or an argument is NULL).
+ * The caller sets event->struct_size. */
+WIREUP_API int wireup_poll_event(wireup_context_t* context, wireup_event_t* event);
+
+/** The queue pair of a connected peer; valid until its DISCONNECTED event is polled and for one
+ * more wireup_poll_event(). Errors: INVALID_STATE when it is not connected. */
+WIREUP_API wireup_status_t wireup_peer_qp(wireup_context_t* context, const wireup_peer_t* peer,
+                                          struct ibv_qp** qp);
+/** Errors: INVALID_STATE when it is not connected. */
+WIREUP_API wireup_status_t wireup_peer_info(wireup_context_t* context, const wireup_peer_t* peer,
+                                            wireup_peer_info_t* info);
+
+/** Objects that all queue pairs of the context share; owned by it, NULL when `context` is NULL. The
+ * completion queues are for the user alone: wireup never polls them. */
+WIREUP_API struct ibv_context* wireup_context_verbs(const wireup_context_t* context);
+WIREUP_API struct ibv_pd* wireup_context_pd(const wireup_context_t* context);
+WIREUP_API struct ibv_cq* wireup_context_send_cq(const wireup_context_t* context);
+WIREUP_API struct ibv_cq* wireup_context_recv_cq(const wireup_context_t* context);
+
+WIREUP_API wireup_status_t wireup_stats(wireup_context_t* context, wireup_stats_t* stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WIREUP_WIREUP_H */

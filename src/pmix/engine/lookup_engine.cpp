@@ -118,10 +118,6 @@ void LookupEngine::handle_reply(std::uint64_t id, GetStatus status,
       open_remote_.erase(open);
     }
   }
-  if (status == GetStatus::ServerGone) {
-    handle_server_gone();
-    return;
-  }
   const auto at = lookups_.find(call.peer);
   if (status == GetStatus::Found) {
     std::vector<std::uint8_t> bytes(card.begin(), card.end());

@@ -35,7 +35,6 @@ enum class GetStatus : std::uint8_t {
   NotFound,   ///< answered: there is no such key (yet)
   Failed,     ///< no answer of use: timeout or an error of the library
   Malformed,  ///< a value of the wrong type or size
-  ServerGone,
 };
 
 /// The lookups of peers' cards: which question to ask when, what to remember and when to give up.

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "acm/path.hpp"
+#include "acm/engine/path.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "verbs/device.hpp"

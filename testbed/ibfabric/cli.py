@@ -80,6 +80,8 @@ def _plan(given: argparse.Namespace, options: list[str]) -> tuple[topology.Topol
     wanted = given.hosts if given.hosts is not None else len(names)
     if not 1 <= wanted <= len(names):
         raise FabricError(f"--hosts {wanted}: {net.path} has {len(names)} hosts")
+    if hosts.kHead in names:
+        raise FabricError(f"{net.path}: no host may be named {hosts.kHead}; mpirun runs there")
     if wanted > hosts.kMaxHosts:
         raise FabricError(f"{wanted} hosts: at most {hosts.kMaxHosts} can be active; use --hosts")
     for host in net.hosts()[:wanted]:
@@ -91,7 +93,7 @@ def _plan(given: argparse.Namespace, options: list[str]) -> tuple[topology.Topol
         net_digest=spec.digest(topology_write.write_net(net)),
         topology=net.path,
         opensm=not given.no_opensm,
-        opensm_options=tuple(options),
+        opensm_options=tuple(spec.absolute_paths(options)),
         softhca=str(softhca) if softhca is not None else None,
         softhca_stamp=spec.softhca_stamp(softhca) if softhca is not None else "",
     )
@@ -168,10 +170,9 @@ def _mpirun(args: Sequence[str]) -> int:
     name, preload, rest = _split_mpirun(args)
     place, what = _running(name)
     commands.working_directory_exists()
-    first = what.hosts[0]
-    env = commands.mpirun_environment(place, first, what.softhca is not None, rest)
+    env = commands.mpirun_environment(place, what.softhca is not None, rest)
     argv = commands.mpirun_arguments(rest, commands.preload_value(what, preload))
-    return enter.run(place, first, argv, env)
+    return enter.run(place, hosts.kHead, argv, env)
 
 
 def _split_mpirun(args: Sequence[str]) -> tuple[str, list[str], list[str]]:
@@ -218,7 +219,8 @@ def _sm(args: Sequence[str]) -> int:
     if given.action == "stop" and options:
         parser.error(f"stop takes no options: {' '.join(options)}")
     place, _ = _running(given.name)
-    print(control.ask(place.control, {"do": f"sm-{given.action}", "options": options})["message"])
+    request = {"do": f"sm-{given.action}", "options": spec.absolute_paths(options)}
+    print(control.ask(place.control, request)["message"])
     return 0
 
 

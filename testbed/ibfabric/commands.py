@@ -23,6 +23,8 @@ _MCA = {
     "oob_tcp_if_include": "eth0",
     "hwloc_base_binding_policy": "none",
     "rmaps_base_oversubscribe": "1",
+    # The hosts share this machine's cores, which Open MPI cannot know.
+    "mpi_yield_when_idle": "1",
 }
 _MAPPING_OPTIONS = (
     "--map-by",
@@ -70,7 +72,7 @@ def write_mpi_files(place: FabricDir, names: Sequence[str]) -> None:
     """The host file and the remote shell that Open MPI uses, both made by `up`."""
     lines = [f"{name} slots={kSlots}" for name in names]
     place.hostfile.write_text("\n".join(lines) + "\n", encoding="ascii")
-    # Called as: rsh HOST COMMAND…; runs inside the fabric, on the host of mpirun.
+    # Called as: rsh HOST COMMAND…; runs inside the fabric, on the head.
     place.rsh.write_text(
         "#!/bin/sh\n"
         "# Open MPI's remote shell: enters the host's namespaces through its holder.\n"
@@ -84,10 +86,11 @@ def write_mpi_files(place: FabricDir, names: Sequence[str]) -> None:
     place.rsh.chmod(0o755)
 
 
-def mpirun_environment(place: FabricDir, host: str, softhca: bool, args: Sequence[str]) -> dict[str, str]:
-    """mpirun's own environment. LD_PRELOAD is for the ranks alone."""
-    env = host_environment(place, host, softhca)
+def mpirun_environment(place: FabricDir, softhca: bool, args: Sequence[str]) -> dict[str, str]:
+    """mpirun's own environment, on the head. LD_PRELOAD is for the ranks alone."""
+    env = host_environment(place, hosts.kHead, softhca)
     env.pop("LD_PRELOAD", None)
+    env.pop("SOFTHCA_HOST", None)  # the remote shell sets it on each host
     settings = dict(_MCA)
     settings["orte_default_hostfile"] = str(place.hostfile)
     settings["plm_rsh_agent"] = str(place.rsh)

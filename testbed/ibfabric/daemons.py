@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+kStopped = "stopped"  # the state of a daemon that was ended on request
+
 
 @dataclasses.dataclass
 class Daemon:
@@ -55,6 +57,10 @@ class Daemon:
         if self.process is not None and self.process.stdin is not None:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
+
+    def failed(self) -> bool:
+        """It has ended, and nobody asked for it."""
+        return self.ended is not None and self.ended != kStopped
 
     def state(self) -> str:
         if self.process is None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from . import linux
+from . import hosts, linux
 from .errors import FabricError
 from .state import FabricDir
 
@@ -87,7 +87,7 @@ def _join(place: FabricDir, host: str | None) -> None:
 
 def _join_host(place: FabricDir, host: str) -> None:
     if "/" in host or not (place.pids / host).is_file():
-        known = sorted(entry.name for entry in place.pids.iterdir())
+        known = sorted(e.name for e in place.pids.iterdir() if e.name != hosts.kHead)
         shown = ", ".join(known[:12]) + (" …" if len(known) > 12 else "")
         raise FabricError(f"fabric {place.name} has no host {host!r}; its hosts: {shown}")
     try:

@@ -19,6 +19,9 @@ kBridge = "fabric0"
 kMaxHosts = 250
 _BRIDGE_ADDRESS = "10.77.255.254/16"
 kTmpDir = "/run/tmp"  # TMPDIR of everything that runs on a host
+# Where mpirun runs: a host like the others, but without HCA and never given ranks, so that
+# all hosts that have ranks are alike and each has an orted that ends them with mpirun.
+kHead = "ib-fabric-head"
 
 
 def address(index: int) -> str:
@@ -26,10 +29,15 @@ def address(index: int) -> str:
     return f"10.77.{(index + 1) >> 8}.{(index + 1) & 255}"
 
 
+def hosts_and_head(names: Sequence[str]) -> list[str]:
+    """All machines of a fabric; the index in this list gives the address."""
+    return [*names, kHead]
+
+
 def etc_hosts(names: Sequence[str]) -> str:
     """The /etc/hosts that all hosts share."""
     lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
-    lines += [f"{address(index)}\t{name}" for index, name in enumerate(names)]
+    lines += [f"{address(index)}\t{name}" for index, name in enumerate(hosts_and_head(names))]
     return "\n".join(lines) + "\n"
 
 
@@ -48,10 +56,11 @@ def ip_batch(ip: str, commands: Sequence[str]) -> None:
 
 
 class Holder:
-    """The process that keeps one host's namespaces, made in two steps.
+    """The process that keeps one host's namespaces.
 
-    `__init__` forks it into its new namespaces; `settle` waits until its inside is ready,
-    which needs the network cable that the caller plugs in between.
+    Made in steps, which go on in all hosts side by side: `__init__` forks it into its new
+    namespaces, `wait_made` waits for those, the caller runs the commands of `plug`, `go`
+    lets it set up its end of the cable, `settle` waits for that.
     """
 
     def __init__(self, ip: str, name: str, index: int) -> None:
@@ -67,12 +76,14 @@ class Holder:
         os.close(self._ready_write)
         os.close(go_read)
         self._ready = ready_read
-        self._expect("namespaces")
 
     def _expect(self, what: str) -> None:
         answer = os.read(self._ready, 400).decode()
         if answer != "ok":
             raise OSError(f"host {self.name}: {what}: {answer or 'its process ended'}")
+
+    def wait_made(self) -> None:
+        self._expect("namespaces")
 
     def plug(self) -> list[str]:
         """The ip commands that connect the host to the bridge."""

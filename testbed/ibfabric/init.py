@@ -123,7 +123,10 @@ class Init:
         names = self.spec.hosts
         self.step(f"hosts: {names[0]}" + (f" … {names[-1]}" if len(names) > 1 else ""))
         ip = spec.program("ip", "iproute2")
-        made = [hosts.Holder(ip, name, index) for index, name in enumerate(names)]
+        everyone = hosts.hosts_and_head(names)
+        made = [hosts.Holder(ip, name, index) for index, name in enumerate(everyone)]
+        for holder in made:
+            holder.wait_made()
         hosts.ip_batch(ip, [line for holder in made for line in holder.plug()])
         for holder in made:
             holder.go()
@@ -175,7 +178,7 @@ class Init:
     def check_alive(self) -> None:
         self.reap()
         for daemon in self.daemons.values():
-            if daemon.ended is not None:
+            if daemon.failed():
                 raise OSError(f"{daemon.name} {daemon.ended}; its log: {daemon.log}")
 
     def reap(self) -> None:
@@ -229,7 +232,7 @@ class Init:
     def status(self) -> dict[str, Any]:
         return {
             "daemons": {name: daemon.state() for name, daemon in self.daemons.items()},
-            "hosts": list(self.holders),
+            "hosts": [name for name in self.holders if name != hosts.kHead],
             "lost_hosts": self.lost_hosts,
         }
 
@@ -245,7 +248,8 @@ class Init:
                 end += _SM_DEADLINE
             time.sleep(0.02)
             self.reap()
-        return {"message": f"opensm {sm.ended}"}
+        how, sm.ended = sm.ended, daemons.kStopped
+        return {"message": f"opensm {how}"}
 
     def sm_start(self, options: list[str]) -> dict[str, Any]:
         sm = self.daemons["opensm"]

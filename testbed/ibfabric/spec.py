@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,19 @@ def umad2sim() -> str:
             "libumad2sim.so not found: install it (scripts/setup, or package libumad2sim0)"
         )
     return found[0]
+
+
+def absolute_paths(options: Sequence[str]) -> list[str]:
+    """Options for a daemon that runs elsewhere: what names a file here names it there too."""
+    result = []
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not option.startswith("-") and os.path.exists(option):
+            option = os.path.abspath(option)
+        elif option.startswith("--") and equals and os.path.exists(value):
+            option = f"{name}={os.path.abspath(value)}"
+        result.append(option)
+    return result
 
 
 def opensm_version() -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import control, spec
+from . import control, daemons, spec
 from .errors import FabricError
 from .state import FabricDir, all_fabrics
 
@@ -36,8 +36,8 @@ def describe(place: FabricDir) -> dict[str, Any]:
         answer = control.ask(place.control, {"do": "status"})
     except FabricError as error:
         return result | {"state": "broken", "trouble": str(error)}
-    ended = [n for n, s in answer["daemons"].items() if s not in ("running", "not started")]
-    whole = not ended and not answer["lost_hosts"]
+    fine = ("running", "not started", daemons.kStopped)
+    whole = not answer["lost_hosts"] and all(s in fine for s in answer["daemons"].values())
     return result | {"state": "up" if whole else "broken", **answer}
 
 

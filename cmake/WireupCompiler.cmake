@@ -39,3 +39,7 @@ if(WIREUP_SANITIZE)
     -fsanitize=${WIREUP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(wireup_sanitize INTERFACE -fsanitize=${WIREUP_SANITIZE})
 endif()
+if(WIREUP_BUILD_FUZZERS)
+  # Coverage feedback from the code under test too, not only from the targets.
+  target_compile_options(wireup_sanitize INTERFACE -fsanitize=fuzzer-no-link)
+endif()

@@ -90,13 +90,15 @@ def opensm(
     return Daemon("opensm", argv, env, cwd, log_dir / "opensm.out")
 
 
-def agent(softhca: str, sock: str, node: str, umad2sim: str, run: Path, cwd: Path, log: Path) -> Daemon:
-    """softhca's agent: the one client of ibsim that publishes the fabric to all hosts."""
+def agent(softhca: str, sock: str, node: str, run: Path, cwd: Path, log: Path) -> Daemon:
+    """softhca's agent: the one client of ibsim that publishes the fabric to all hosts.
+
+    It speaks ibsim's protocol itself, so umad2sim is not preloaded.
+    """
     env = {
         "PATH": os.defpath,
         "IBSIM_SOCKNAME": sock,
         "SIM_HOST": node,
         "SOFTHCA_DIR": str(run),
-        "LD_PRELOAD": umad2sim,
     }
     return Daemon("softhca-agent", [f"{softhca}/softhca-agent"], env, cwd, log)

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "base/result.hpp"
+#include "base/rng.hpp"
+#include "cm/engine/connection_table.hpp"
+#include "cm/engine/counters.hpp"
+#include "cm/engine/events.hpp"
+#include "cm/engine/rtt_estimator.hpp"
+#include "cm/engine/state.hpp"
+#include "cm/engine/table.hpp"
+#include "cm/engine/types.hpp"
+#include "mad/cm.hpp"
+
+namespace wireup::cm {
+
+/// The communication manager of one process: IBA's connection establishment and release (vol 1,
+/// chapter 12) as a pure state machine. Bytes, commands and the time go in; bytes, events and the
+/// next deadline come out. A value: copyable and comparable. Not thread-safe.
+///
+/// How to drive it: call commands and handle_*() with a time that never goes back; after each, take
+/// poll_transmit() and poll_event() until they return nothing, and call handle_timeout() when
+/// poll_timeout() has come (earlier or more often does no harm). Calls never re-enter.
+///
+/// An active connect is connect() - RepReceived - establish(); a passive one is ReqReceived -
+/// accept() - Established. Every connection tells how it ends by exactly one of Rejected, Failed,
+/// Disconnected and then, where the QP number has to rest, TimewaitExit; those that the consumer
+/// ended by reject() or abandon() tell at most TimewaitExit.
+///
+/// When both ends connect at once each engine offers the peer's REQ beside its own connection. The
+/// consumer decides by a rule that both share: the side that wins abandons what was offered, the
+/// other abandons its own connect and accepts. The losing side may use one QP for both.
+///
+/// Errors of commands: Errc::NotFound for a handle whose connection has ended, Errc::InvalidState
+/// when the command is not allowed in its state, Errc::InvalidArgument for values that no message
+/// can carry. What a peer does wrong is no error: it is counted and dropped, or answered by REJ.
+class Engine {
+ public:
+  /// `rng` seeds communication ids, TIDs and jitter.
+  Engine(const Config& config, Rng rng);
+
+  /// Offers REQs for the service id. Twice is fine.
+  void listen(ServiceId service_id);
+  /// REQs for it are refused from now on; offered ones stay.
+  void unlisten(ServiceId service_id);
+
+  /// Sends a REQ. Errors: Errc::InvalidArgument (deadline not in the future, a path code that does
+  /// not fit the REQ), Errc::Busy at Config::max_connections.
+  [[nodiscard]] Result<Handle> connect(const ConnectParams& params, Instant now);
+  /// Answers an offered REQ with a REP. The caller's QP shall be in RTS before: a DREQ may overtake
+  /// the RTU. Errc::Stale when another connection of ours uses the peer's queue pair: abandon or
+  /// reject this one.
+  [[nodiscard]] Result<> accept(Handle handle, const AcceptParams& params, Instant now);
+  /// Answers a REP with the RTU: established. At most Rtu::kPrivateSize bytes of private data.
+  [[nodiscard]] Result<> establish(Handle handle, std::span<const std::uint8_t> private_data,
+                                   Instant now);
+  /// Refuses an offered REQ, a REP, or calls an own connect off. The handle ends, except that after
+  /// accept() TIMEWAIT follows.
+  [[nodiscard]] Result<> reject(Handle handle, mad::RejReason reason,
+                                std::span<const std::uint8_t> ari,
+                                std::span<const std::uint8_t> private_data, Instant now);
+  /// Tells the peer by an MRA that accept() or establish() may take up to `service_timeout`; the
+  /// offer's deadline moves accordingly.
+  [[nodiscard]] Result<> delay(Handle handle, IbTimeout service_timeout,
+                               std::span<const std::uint8_t> private_data, Instant now);
+  /// Data of an accepted connection arrived before the RTU (IBV_EVENT_COMM_EST): established.
+  /// Errc::InvalidState when it was not waiting for the RTU; then nothing is to be done.
+  [[nodiscard]] Result<> notify_established(Handle handle, Instant now);
+  /// Starts the release of an established connection by a DREQ.
+  [[nodiscard]] Result<> disconnect(Handle handle, std::span<const std::uint8_t> private_data,
+                                    Instant now);
+  /// Forgets a connection without a message and without an event but TimewaitExit, which follows
+  /// when it was established. No-op for a handle that has ended.
+  void abandon(Handle handle, Instant now);
+
+  /// A datagram that may be a CM message. `from` is the way back to its sender as the datagram's
+  /// completion and GRH tell it; what the message says of its sender is not used for answers.
+  void handle_mad(const Address& from, std::span<const std::uint8_t> bytes, Instant now);
+  /// Does what is due.
+  void handle_timeout(Instant now);
+
+  /// The next datagram to send, in order. A carrier that cannot send keeps it or drops it: losses
+  /// are the engine's business.
+  [[nodiscard]] std::optional<Transmit> poll_transmit();
+  [[nodiscard]] std::optional<Event> poll_event();
+  /// When to call handle_timeout(); nothing when no timer runs.
+  [[nodiscard]] std::optional<Instant> poll_timeout() const noexcept;
+
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+  /// State of a connection; nothing when the handle has ended.
+  [[nodiscard]] std::optional<State> state(Handle handle) const noexcept;
+  /// Connections in all states, TIMEWAIT included.
+  [[nodiscard]] std::size_t connections() const noexcept { return table_.size(); }
+  /// The measured round trip from REQ to REP, the peer's share in it included.
+  [[nodiscard]] std::optional<Duration> request_round_trip() const noexcept {
+    return request_rtt_.smoothed();
+  }
+
+  friend bool operator==(const Engine&, const Engine&) = default;
+
+ private:
+  // One per message (receive.cpp).
+  void handle(const Address& from, const mad::Req& req, Instant now);
+  void handle(const Address& from, const mad::Rep& rep, Instant now);
+  void handle(const Address& from, const mad::Rtu& rtu, Instant now);
+  void handle(const Address& from, const mad::Rej& rej, Instant now);
+  void handle(const Address& from, const mad::Mra& mra, Instant now);
+  void handle(const Address& from, const mad::Dreq& dreq, Instant now);
+  void handle(const Address& from, const mad::Drep& drep, Instant now);
+  void offer(const Address& from, const mad::Req& req, Instant now);
+  void handle_duplicate(std::uint32_t index, const Address& from, const mad::Req& req, Instant now);
+  void handle_twin(std::uint32_t owner, const Address& from, const mad::Rej& answer, Instant now);
+  void learn_reply(std::uint32_t index, const Address& from, const mad::Rep& rep, Instant now);
+  /// Answers the peer's DREQ after having told the consumer, if a cause is left to tell.
+  void release(std::uint32_t index, std::optional<DisconnectCause> cause, const mad::Dreq& dreq,
+               Instant now);
+  void become_established(std::uint32_t index, Input input,
+                          const std::array<std::uint8_t, mad::Rtu::kPrivateSize>& private_data,
+                          Instant now);
+  /// The connection that a message names, with its source and ids checked; nothing after having
+  /// counted why not.
+  [[nodiscard]] std::optional<std::uint32_t> match(const Address& from, CommId local,
+                                                   CommId remote);
+  [[nodiscard]] std::optional<std::uint32_t> match_rej(const Address& from, const mad::Rej& rej);
+
+  // Shared by commands, messages and timers (transitions.cpp).
+  [[nodiscard]] Cell look_up(std::uint32_t index, Input input) const noexcept;
+  /// The connection of a handle when the table allows the command in its state.
+  [[nodiscard]] Result<std::uint32_t> permit(Handle handle, Input input) const noexcept;
+  void enter(std::uint32_t index, State next, Instant now);
+  void finish_release(std::uint32_t index, std::optional<DisconnectCause> cause, Instant now);
+  void give_up(std::uint32_t index, Instant now);
+  void expire(std::uint32_t index, Instant now);
+  void sample(RttEstimator& estimator, const Connection& connection, Instant now) noexcept;
+
+  // Sending (send.cpp).
+  /// Sends a message of the connection and keeps it for resend(); with an estimator also starts the
+  /// retransmission timer.
+  void transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& bytes,
+                const RttEstimator* estimator, Instant now);
+  void resend(std::uint32_t index, Instant now);
+  /// Sends a message that nobody keeps.
+  void transmit_once(const Address& to, mad::CmKind kind, const mad::Mad& bytes,
+                     bool is_retransmit = false);
+  void send_rej(const Address& to, const mad::Rej& rej);
+  void send_dreq(std::uint32_t index, std::span<const std::uint8_t> private_data, Instant now);
+  void send_drep(std::uint32_t index, bool is_retransmit);
+  /// A REJ of the connection in its present state, with our identity as private data.
+  [[nodiscard]] mad::Rej rej_for(std::uint32_t index, mad::RejReason reason) const noexcept;
+  void start_retransmission(std::uint32_t index, Instant now);
+  [[nodiscard]] Tid next_tid() noexcept;
+
+  void drop(DropReason reason) noexcept { ++counters_.dropped[static_cast<std::size_t>(reason)]; }
+
+  Config config_;
+  Rng rng_;
+  ConnectionTable table_;
+  std::set<ServiceId> services_;
+  RttEstimator request_rtt_;
+  RttEstimator reply_rtt_;
+  RttEstimator release_rtt_;
+  std::deque<Transmit> transmits_;
+  std::deque<Event> events_;
+  Counters counters_;
+};
+
+}  // namespace wireup::cm

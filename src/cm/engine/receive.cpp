@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "base/check.hpp"
+#include "cm/engine/engine.hpp"
+
+namespace wireup::cm {
+namespace {
+
+constexpr std::size_t kGuidSize = 8;
+
+/// A REJ that answers a message which belongs to no connection of ours. Its "local" id is the one
+/// that the peer took for ours, so that the peer can check it.
+template <typename M>
+mad::Rej answer_to(const M& message, CommId ours, mad::RejOf of, mad::RejReason reason,
+                   const Config& config) noexcept {
+  mad::Rej rej;
+  rej.tid = message.tid;
+  rej.local_comm_id = ours;
+  rej.remote_comm_id = message.local_comm_id;
+  rej.message = of;
+  rej.reason = static_cast<std::uint16_t>(reason);
+  rej.private_data = mad::private_data<mad::Rej::kPrivateSize>(config.identity.span());
+  return rej;
+}
+
+Input input_of(const mad::Rej& rej) noexcept {
+  return rej.reason == static_cast<std::uint16_t>(mad::RejReason::StaleConnection)
+             ? Input::RecvRejStale
+             : Input::RecvRej;
+}
+
+}  // namespace
+
+void Engine::handle_mad(const Address& from, std::span<const std::uint8_t> bytes, Instant now) {
+  const auto message = mad::parse_cm(bytes);
+  if (!message) {
+    drop(message.error().is(Errc::Unsupported) ? DropReason::Unsupported : DropReason::Malformed);
+    return;
+  }
+  ++counters_.received[mad::index_of(mad::kind_of(*message))];
+  std::visit([&](const auto& m) { handle(from, m, now); }, *message);
+}
+
+std::optional<std::uint32_t> Engine::match(const Address& from, CommId local, CommId remote) {
+  const auto index = table_.find(local);
+  if (!index) {
+    drop(DropReason::UnknownConnection);
+    return std::nullopt;
+  }
+  const Connection& connection = table_.at(*index);
+  if (!connection.remote_comm_id.is_zero() && connection.remote_comm_id != remote) {
+    drop(DropReason::UnknownConnection);
+    return std::nullopt;
+  }
+  if (!is_same_source(connection.peer, from)) {
+    drop(DropReason::WrongSource);
+    return std::nullopt;
+  }
+  return index;
+}
+
+void Engine::handle(const Address& from, const mad::Req& req, Instant now) {
+  if (req.local_comm_id.is_zero()) {
+    drop(DropReason::Malformed);
+    return;
+  }
+  const RemoteId id{req.local_ca_guid, req.local_comm_id, from.qpn};
+  if (const auto same = table_.find(id)) {
+    handle_duplicate(*same, from, req, now);
+    return;
+  }
+  if (const auto owner = table_.find(RemoteQp{req.local_ca_guid, req.local_qpn})) {
+    handle_twin(*owner, from,
+                answer_to(req, CommId{}, mad::RejOf::Req, mad::RejReason::StaleConnection, config_),
+                now);
+    return;
+  }
+  if (!services_.contains(req.service_id)) {
+    send_rej(from,
+             answer_to(req, CommId{}, mad::RejOf::Req, mad::RejReason::InvalidServiceId, config_));
+    return;
+  }
+  offer(from, req, now);
+}
+
+void Engine::handle_duplicate(std::uint32_t index, const Address& from, const mad::Req& req,
+                              Instant now) {
+  if (!is_same_source(table_.at(index).peer, from)) {
+    drop(DropReason::WrongSource);
+    return;
+  }
+  const Cell cell = look_up(index, Input::RecvReq);
+  if (cell.action == Action::Resend) {
+    resend(index, now);
+  } else if (cell.action == Action::RejectStale) {
+    send_rej(from, answer_to(req, table_.at(index).local_comm_id, mad::RejOf::Req,
+                             mad::RejReason::StaleConnection, config_));
+  } else {
+    drop(cell.action == Action::DropDuplicate ? DropReason::Duplicate
+                                              : DropReason::UnexpectedState);
+  }
+}
+
+void Engine::handle_twin(std::uint32_t owner, const Address& from, const mad::Rej& answer,
+                         Instant now) {
+  const Connection& connection = table_.at(owner);
+  const bool is_young =
+      connection.state == State::Established && now - connection.since < config_.stale_guard;
+  const Cell cell = look_up(owner, Input::RecvTwin);
+  if (is_young || cell.action == Action::Drop) {
+    drop(DropReason::Crossing);
+    return;
+  }
+  send_rej(from, answer);
+  if (cell.action == Action::RejectStaleAndRelease) {
+    events_.emplace_back(Disconnected{table_.handle(owner), DisconnectCause::Stale, {}});
+    send_dreq(owner, config_.identity.span(), now);
+    enter(owner, cell.next, now);
+  }
+}
+
+void Engine::offer(const Address& from, const mad::Req& req, Instant now) {
+  const auto index = table_.add();
+  if (!index) {
+    drop(DropReason::NoRoom);
+    return;
+  }
+  Connection& connection = table_.at(*index);
+  connection.tid = req.tid;
+  connection.peer = from;
+  connection.remote_comm_id = req.local_comm_id;
+  connection.remote_ca_guid = req.local_ca_guid;
+  connection.remote_qpn = req.local_qpn;
+  connection.local_ack_timeout = req.primary.local_ack_timeout;
+  connection.timers.set(Timer::Deadline, now + config_.offer_deadline);
+  table_.name_remote_id(*index);
+  enter(*index, look_up(*index, Input::RecvReq).next, now);
+  events_.emplace_back(ReqReceived{table_.handle(*index), req, from});
+}
+
+void Engine::handle(const Address& from, const mad::Rep& rep, Instant now) {
+  if (rep.local_comm_id.is_zero()) {
+    drop(DropReason::Malformed);
+    return;
+  }
+  if (!table_.find(rep.remote_comm_id)) {
+    // We gave up or never asked: the peer shall not wait for an RTU.
+    drop(DropReason::UnknownConnection);
+    send_rej(from, answer_to(rep, rep.remote_comm_id, mad::RejOf::Rep,
+                             mad::RejReason::InvalidCommId, config_));
+    return;
+  }
+  const auto index = match(from, rep.remote_comm_id, rep.local_comm_id);
+  if (!index) {
+    return;
+  }
+  const Cell cell = look_up(*index, Input::RecvRep);
+  if (cell.action == Action::LearnReply) {
+    learn_reply(*index, from, rep, now);
+  } else if (cell.action == Action::Resend) {
+    resend(*index, now);
+  } else {
+    drop(cell.action == Action::DropDuplicate ? DropReason::Duplicate
+                                              : DropReason::UnexpectedState);
+  }
+}
+
+void Engine::learn_reply(std::uint32_t index, const Address& from, const mad::Rep& rep,
+                         Instant now) {
+  if (const auto owner = table_.find(RemoteQp{rep.local_ca_guid, rep.local_qpn})) {
+    handle_twin(*owner, from,
+                answer_to(rep, rep.remote_comm_id, mad::RejOf::Rep, mad::RejReason::StaleConnection,
+                          config_),
+                now);
+    return;
+  }
+  Connection& connection = table_.at(index);
+  if (connection.state == State::ReqSent) {
+    sample(request_rtt_, connection, now);
+  }
+  connection.remote_comm_id = rep.local_comm_id;
+  connection.remote_ca_guid = rep.local_ca_guid;
+  connection.remote_qpn = rep.local_qpn;
+  connection.last_sent = {};
+  connection.timers.stop(Timer::Retransmit);
+  const bool claimed = table_.claim_remote_qp(index);
+  WIREUP_CHECK(claimed);
+  enter(index, look_up(index, Input::RecvRep).next, now);
+  events_.emplace_back(RepReceived{table_.handle(index), rep});
+}
+
+void Engine::handle(const Address& from, const mad::Rtu& rtu, Instant now) {
+  const auto index = match(from, rtu.remote_comm_id, rtu.local_comm_id);
+  if (!index) {
+    return;
+  }
+  const Cell cell = look_up(*index, Input::RecvRtu);
+  if (cell.action == Action::ReportEstablished) {
+    become_established(*index, Input::RecvRtu, rtu.private_data, now);
+  } else {
+    drop(cell.action == Action::DropDuplicate ? DropReason::Duplicate
+                                              : DropReason::UnexpectedState);
+  }
+}
+
+void Engine::become_established(
+    std::uint32_t index, Input input,
+    const std::array<std::uint8_t, mad::Rtu::kPrivateSize>& private_data, Instant now) {
+  Connection& connection = table_.at(index);
+  if (input == Input::RecvRtu && connection.state == State::RepSent) {
+    sample(reply_rtt_, connection, now);
+  }
+  connection.last_sent = {};
+  connection.since = now;
+  events_.emplace_back(Established{table_.handle(index), private_data});
+  enter(index, look_up(index, input).next, now);
+}
+
+std::optional<std::uint32_t> Engine::match_rej(const Address& from, const mad::Rej& rej) {
+  if (!rej.remote_comm_id.is_zero()) {
+    // A sender without an id of its own leaves it 0.
+    const auto index = table_.find(rej.remote_comm_id);
+    const CommId remote =
+        rej.local_comm_id.is_zero() && index ? table_.at(*index).remote_comm_id : rej.local_comm_id;
+    return match(from, rej.remote_comm_id, remote);
+  }
+  const bool names_guid = rej.reason == static_cast<std::uint16_t>(mad::RejReason::Timeout) &&
+                          rej.ari.size() >= kGuidSize;
+  if (names_guid) {
+    const Guid guid(load_be(rej.ari.span(), 0, kGuidSize));
+    if (const auto index = table_.find(RemoteId{guid, rej.local_comm_id, from.qpn})) {
+      return match(from, table_.at(*index).local_comm_id, rej.local_comm_id);
+    }
+  }
+  drop(DropReason::UnknownConnection);
+  return std::nullopt;
+}
+
+void Engine::handle(const Address& from, const mad::Rej& rej, Instant now) {
+  const auto index = match_rej(from, rej);
+  if (!index) {
+    return;
+  }
+  const Connection& connection = table_.at(*index);
+  const Cell cell = look_up(*index, input_of(rej));
+  if (cell.action == Action::ReportRejected) {
+    events_.emplace_back(Rejected{table_.handle(*index), rej.reason, rej.ari, rej.private_data});
+    enter(*index, cell.next, now);
+  } else if (cell.action == Action::ReportBroken) {
+    finish_release(*index, DisconnectCause::Rejected, now);
+  } else if (cell.action == Action::FinishRelease) {
+    finish_release(*index, connection.unreported, now);
+  } else {
+    drop(DropReason::UnexpectedState);
+  }
+}
+
+void Engine::handle(const Address& from, const mad::Mra& mra, Instant now) {
+  const auto index = match(from, mra.remote_comm_id, mra.local_comm_id);
+  if (!index) {
+    return;
+  }
+  const bool is_known = mra.message == mad::MraOf::Req || mra.message == mad::MraOf::Rep;
+  const Cell cell =
+      look_up(*index, mra.message == mad::MraOf::Req ? Input::RecvMraOfReq : Input::RecvMraOfRep);
+  if (!is_known || cell.action != Action::ExtendTimer) {
+    drop(DropReason::UnexpectedState);
+    return;
+  }
+  // The deadline of the connect stays: a peer may ask for patience, not for ever.
+  Connection& connection = table_.at(*index);
+  connection.timers.set(Timer::Retransmit, now + mra.service_timeout.duration() +
+                                               connection.local_ack_timeout.duration());
+  enter(*index, cell.next, now);
+}
+
+void Engine::handle(const Address& from, const mad::Dreq& dreq, Instant now) {
+  const auto known = table_.find(dreq.remote_comm_id);
+  if (!known || table_.at(*known).remote_comm_id != dreq.local_comm_id) {
+    // Nothing of ours: the answer lets the peer finish.
+    drop(DropReason::UnknownConnection);
+    mad::Drep drep;
+    drep.tid = dreq.tid;
+    drep.local_comm_id = dreq.remote_comm_id;
+    drep.remote_comm_id = dreq.local_comm_id;
+    drep.private_data = mad::private_data<mad::Drep::kPrivateSize>(config_.identity.span());
+    transmit_once(from, mad::CmKind::Drep, mad::serialize(drep));
+    return;
+  }
+  const auto index = match(from, dreq.remote_comm_id, dreq.local_comm_id);
+  if (!index) {
+    return;
+  }
+  Connection& connection = table_.at(*index);
+  if (connection.local_qpn != dreq.remote_qpn) {
+    drop(DropReason::WrongQpn);
+    return;
+  }
+  switch (look_up(*index, Input::RecvDreq).action) {
+    case Action::EstablishAndRelease:
+      // Only an established peer releases.
+      ++counters_.established;
+      events_.emplace_back(Established{table_.handle(*index), {}});
+      release(*index, DisconnectCause::ByPeer, dreq, now);
+      break;
+    case Action::Release:
+      release(*index, DisconnectCause::ByPeer, dreq, now);
+      break;
+    case Action::ReleaseCrossing:
+      release(*index, connection.unreported, dreq, now);
+      break;
+    case Action::AnswerAgain:
+      connection.tid = dreq.tid;
+      send_drep(*index, true);
+      break;
+    case Action::DropDuplicate:
+      drop(DropReason::Duplicate);
+      break;
+    default:
+      drop(DropReason::UnexpectedState);
+      break;
+  }
+}
+
+void Engine::release(std::uint32_t index, std::optional<DisconnectCause> cause,
+                     const mad::Dreq& dreq, Instant now) {
+  table_.at(index).tid = dreq.tid;
+  if (cause.has_value()) {
+    events_.emplace_back(Disconnected{table_.handle(index), *cause, dreq.private_data});
+  }
+  enter(index, look_up(index, Input::RecvDreq).next, now);
+  send_drep(index, false);
+  enter(index, look_up(index, Input::SendDrep).next, now);
+}
+
+void Engine::handle(const Address& from, const mad::Drep& drep, Instant now) {
+  const auto index = match(from, drep.remote_comm_id, drep.local_comm_id);
+  if (!index) {
+    return;
+  }
+  const Cell cell = look_up(*index, Input::RecvDrep);
+  if (cell.action == Action::FinishRelease) {
+    const Connection& connection = table_.at(*index);
+    sample(release_rtt_, connection, now);
+    finish_release(*index, connection.unreported, now);
+  } else {
+    drop(cell.action == Action::DropDuplicate ? DropReason::Duplicate
+                                              : DropReason::UnexpectedState);
+  }
+}
+
+}  // namespace wireup::cm

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "cm/engine/engine.hpp"
+
+namespace wireup::cm {
+namespace {
+
+/// The message without the zeros at its end: what is kept of a message while it may be repeated.
+std::vector<std::uint8_t> trimmed(const mad::Mad& bytes) {
+  const auto last =
+      std::find_if(bytes.rbegin(), bytes.rend(), [](std::uint8_t byte) { return byte != 0; });
+  return {bytes.begin(), last.base()};
+}
+
+/// Which message a REJ refuses, by the state of the one who refuses (IBTA vol 1, 12.6.7.1).
+mad::RejOf refused_in(State state) noexcept {
+  switch (state) {
+    case State::ReqRcvd:
+    case State::MraReqSent:
+      return mad::RejOf::Req;
+    case State::RepRcvd:
+    case State::MraRepSent:
+      return mad::RejOf::Rep;
+    case State::Idle:
+    case State::ReqSent:
+    case State::MraReqRcvd:
+    case State::RepSent:
+    case State::MraRepRcvd:
+    case State::Established:
+    case State::DreqSent:
+    case State::DreqRcvd:
+    case State::Timewait:
+    case State::kCount:
+      break;
+  }
+  return mad::RejOf::Other;
+}
+
+}  // namespace
+
+Tid Engine::next_tid() noexcept {
+  return Tid(rng_.next());
+}
+
+void Engine::transmit_once(const Address& to, mad::CmKind kind, const mad::Mad& bytes,
+                           bool is_retransmit) {
+  ++counters_.sent[mad::index_of(kind)];
+  if (is_retransmit) {
+    ++counters_.retransmitted[mad::index_of(kind)];
+  }
+  transmits_.push_back(Transmit{to, kind, is_retransmit, bytes});
+}
+
+void Engine::transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& bytes,
+                      const RttEstimator* estimator, Instant now) {
+  Connection& connection = table_.at(index);
+  connection.last_kind = kind;
+  connection.last_sent = trimmed(bytes);
+  connection.attempts = 1;
+  connection.since = now;
+  connection.timers.stop(Timer::Retransmit);
+  if (estimator != nullptr) {
+    connection.interval = estimator->rto(config_.initial_rto, config_.min_rto, config_.max_rto);
+    start_retransmission(index, now);
+  }
+  transmit_once(connection.peer, kind, bytes);
+}
+
+void Engine::start_retransmission(std::uint32_t index, Instant now) {
+  Connection& connection = table_.at(index);
+  connection.timers.set(Timer::Retransmit,
+                        now + rng_.jitter(connection.interval, config_.jitter_percent));
+  table_.schedule(index);
+}
+
+void Engine::resend(std::uint32_t index, Instant now) {
+  Connection& connection = table_.at(index);
+  if (connection.last_sent.empty()) {
+    drop(DropReason::UnexpectedState);
+    return;
+  }
+  mad::Mad bytes{};
+  std::copy(connection.last_sent.begin(), connection.last_sent.end(), bytes.begin());
+  ++connection.attempts;
+  transmit_once(connection.peer, connection.last_kind, bytes, true);
+  if (connection.timers.is_set(Timer::Retransmit)) {
+    start_retransmission(index, now);
+  }
+}
+
+void Engine::send_rej(const Address& to, const mad::Rej& rej) {
+  transmit_once(to, mad::CmKind::Rej, mad::serialize(rej));
+}
+
+mad::Rej Engine::rej_for(std::uint32_t index, mad::RejReason reason) const noexcept {
+  const Connection& connection = table_.at(index);
+  mad::Rej rej;
+  rej.tid = connection.tid;
+  rej.local_comm_id = connection.local_comm_id;
+  rej.remote_comm_id = connection.remote_comm_id;
+  rej.message = refused_in(connection.state);
+  rej.reason = static_cast<std::uint16_t>(reason);
+  rej.private_data = mad::private_data<mad::Rej::kPrivateSize>(config_.identity.span());
+  return rej;
+}
+
+void Engine::send_dreq(std::uint32_t index, std::span<const std::uint8_t> private_data,
+                       Instant now) {
+  Connection& connection = table_.at(index);
+  connection.tid = next_tid();
+  mad::Dreq dreq;
+  dreq.tid = connection.tid;
+  dreq.local_comm_id = connection.local_comm_id;
+  dreq.remote_comm_id = connection.remote_comm_id;
+  dreq.remote_qpn = connection.remote_qpn;
+  dreq.private_data = mad::private_data<mad::Dreq::kPrivateSize>(private_data);
+  connection.timers.set(Timer::Deadline, now + config_.disconnect_deadline);
+  transmit(index, mad::CmKind::Dreq, mad::serialize(dreq), &release_rtt_, now);
+}
+
+void Engine::send_drep(std::uint32_t index, bool is_retransmit) {
+  const Connection& connection = table_.at(index);
+  mad::Drep drep;
+  drep.tid = connection.tid;
+  drep.local_comm_id = connection.local_comm_id;
+  drep.remote_comm_id = connection.remote_comm_id;
+  drep.private_data = mad::private_data<mad::Drep::kPrivateSize>(config_.identity.span());
+  transmit_once(connection.peer, mad::CmKind::Drep, mad::serialize(drep), is_retransmit);
+}
+
+}  // namespace wireup::cm

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.hpp"
+#include "base/check.hpp"
+#include "cm/engine/engine.hpp"
+
+namespace wireup::cm {
+namespace {
+
+Step step_of(State state) noexcept {
+  switch (state) {
+    case State::ReqSent:
+    case State::MraReqRcvd:
+      return Step::Reply;
+    case State::ReqRcvd:
+    case State::MraReqSent:
+      return Step::Accept;
+    case State::RepSent:
+    case State::MraRepRcvd:
+      return Step::ReadyToUse;
+    case State::RepRcvd:
+    case State::MraRepSent:
+      return Step::Establish;
+    case State::Idle:
+    case State::Established:
+    case State::DreqSent:
+    case State::DreqRcvd:
+    case State::Timewait:
+    case State::kCount:
+      break;
+  }
+  WIREUP_CHECK(!"a state without a step gave up");
+  return Step::Reply;
+}
+
+bool waits_for_peer(Step step) noexcept {
+  return step == Step::Reply || step == Step::ReadyToUse;
+}
+
+}  // namespace
+
+Cell Engine::look_up(std::uint32_t index, Input input) const noexcept {
+  return cell_of(table_.at(index).state, input);
+}
+
+Result<std::uint32_t> Engine::permit(Handle handle, Input input) const noexcept {
+  const auto index = table_.find(handle);
+  if (!index) {
+    return fail(Error::make(Errc::NotFound, "%s: connection %u.%u has ended",
+                            input_name(input).data(), handle.index, handle.generation));
+  }
+  if (look_up(*index, input).action == Action::Refuse) {
+    return fail(Error::make(Errc::InvalidState, "%s: not allowed in %s", input_name(input).data(),
+                            state_name(table_.at(*index).state).data()));
+  }
+  return *index;
+}
+
+void Engine::enter(std::uint32_t index, State next, Instant now) {
+  Connection& connection = table_.at(index);
+  const bool is_new = connection.state != next;
+  connection.state = next;
+  if (next == State::Idle) {
+    table_.remove(index);
+    return;
+  }
+  if (is_new && next == State::Established) {
+    connection.timers.stop_all();
+    ++counters_.established;
+  }
+  if (is_new && next == State::Timewait) {
+    connection.timers.stop_all();
+    connection.last_sent = {};
+    connection.unreported.reset();
+    const Duration by_path =
+        std::min(connection.local_ack_timeout.duration(), config_.max_timewait);
+    connection.timers.set(Timer::Timewait, now + config_.timewait.value_or(by_path));
+  }
+  table_.schedule(index);
+}
+
+void Engine::sample(RttEstimator& estimator, const Connection& connection, Instant now) noexcept {
+  if (connection.attempts == 1) {
+    estimator.add(now - connection.since);
+  }
+}
+
+void Engine::finish_release(std::uint32_t index, std::optional<DisconnectCause> cause,
+                            Instant now) {
+  if (cause.has_value()) {
+    events_.emplace_back(Disconnected{table_.handle(index), *cause, {}});
+  }
+  enter(index, State::Timewait, now);
+}
+
+void Engine::give_up(std::uint32_t index, Instant now) {
+  const Connection& connection = table_.at(index);
+  // The peer may not know our id pair yet: the GUID lets it find the connection (IBTA vol 1,
+  // 12.6.7.2, reason 4).
+  std::array<std::uint8_t, 8> guid{};
+  store_be(guid, 0, guid.size(), connection.local_ca_guid.value());
+  mad::Rej rej = rej_for(index, mad::RejReason::Timeout);
+  rej.ari = *decltype(rej.ari)::make(guid);
+  send_rej(connection.peer, rej);
+
+  const Step step = step_of(connection.state);
+  events_.emplace_back(
+      Failed{table_.handle(index), step, waits_for_peer(step) ? connection.attempts : 0});
+  ++counters_.failed;
+  enter(index, look_up(index, Input::DeadlinePassed).next, now);
+}
+
+void Engine::expire(std::uint32_t index, Instant now) {
+  Connection& connection = table_.at(index);
+  if (connection.timers.take_expired(Timer::Deadline, now)) {
+    const Cell cell = look_up(index, Input::DeadlinePassed);
+    if (cell.action == Action::GiveUp) {
+      give_up(index, now);
+    } else if (cell.action == Action::GiveUpRelease) {
+      // A stale connection has been reported when it was found.
+      finish_release(index,
+                     connection.unreported.has_value() ? std::optional(DisconnectCause::Timeout)
+                                                       : std::nullopt,
+                     now);
+    } else {
+      table_.schedule(index);
+    }
+    return;
+  }
+  if (connection.timers.take_expired(Timer::Retransmit, now)) {
+    if (look_up(index, Input::RetransmitDue).action == Action::Resend) {
+      connection.interval = std::min(2 * connection.interval, config_.max_rto);
+      resend(index, now);
+      start_retransmission(index, now);
+    } else {
+      table_.schedule(index);
+    }
+    return;
+  }
+  if (connection.timers.take_expired(Timer::Timewait, now)) {
+    const Cell cell = look_up(index, Input::TimewaitOver);
+    WIREUP_CHECK(cell.action == Action::ReportTimewaitOver);
+    events_.emplace_back(TimewaitExit{table_.handle(index), connection.local_qpn});
+    enter(index, cell.next, now);
+  }
+}
+
+}  // namespace wireup::cm

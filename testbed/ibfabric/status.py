@@ -46,7 +46,7 @@ def print_status(name: str | None, as_json: bool) -> int:
     places = [FabricDir(name)] if name is not None else all_fabrics()
     fabrics = [describe(place) for place in places]
     if as_json:
-        print(json.dumps({"fabrics": fabrics}, indent=1))
+        print(json.dumps(fabrics[0] if name is not None else {"fabrics": fabrics}, indent=1))
     elif not fabrics:
         print("no fabric is up")
     else:

@@ -20,6 +20,7 @@ _PORT = re.compile(
     r'"([^"]*)"\s*\[(\d+)\](?:\[ext \d+\])?\s*(?:\(([0-9a-fA-FxX]+)\))?\s*(?:#\s*(.*))?'
 )
 _RATE = re.compile(r"lid\s+\d+\s+(\d+x)(\S+)\s*$")
+_NODE = re.compile(r"(Switch|Ca|Hca|Rt)\b")
 # Printed between nodes when ibnetdiscover groups by chassis; they carry no links.
 _IGNORED = re.compile(r"(Chassis\b|Non-Chassis Nodes)")
 _SIMULATOR = re.compile(r"(module|include|do|width|speed|extspeed|pdebug|hcaguids)\b")
@@ -31,6 +32,7 @@ class _Parser:
         self.problems: list[Problem] = []
         self.attributes: dict[str, tuple[int, int]] = {}  # name -> value, line
         self.node: Node | None = None
+        self.bad_record = False  # its node line was refused; its ports would be too
 
     def complain(self, line: int, text: str) -> None:
         self.problems.append(Problem(line, text))
@@ -45,7 +47,7 @@ class _Parser:
             self.port(number, text)
         elif _ATTRIBUTE.match(text):
             self.attribute(number, text)
-        elif _HEADER.match(text):
+        elif _NODE.match(text):
             self.header(number, text)
         elif _SIMULATOR.match(text):
             self.complain(
@@ -61,6 +63,7 @@ class _Parser:
             self.complain(line, f"{name} belongs to no node: no node line follows it")
         self.attributes = {}
         self.node = None
+        self.bad_record = False
 
     def separate(self, number: int, what: str) -> None:
         """A new record must be set apart; the simulator swallows its first line otherwise."""
@@ -90,6 +93,7 @@ class _Parser:
         if match is None:
             self.complain(number, "a node line reads: KIND PORTS \"ID\" # \"DESCRIPTION\"")
             self.attributes = {}
+            self.bad_record = True
             return
         kind = _KINDS[match[1]]
         description, rest = None, match[4] or ""
@@ -117,6 +121,8 @@ class _Parser:
         self.attributes = {}
 
     def port(self, number: int, text: str) -> None:
+        if self.bad_record:
+            return
         if self.node is None:
             self.complain(number, "a port line without a node line before it in its record")
             return

@@ -32,6 +32,11 @@ inline constexpr std::uint32_t kMaxGids = 32;
 inline constexpr std::uint32_t kMaxPkeys = 128;
 inline constexpr std::uint8_t kLftNoPort = 0xFF;
 
+/// Index of an HCA port in the image. It stays the same for a port as long as the fabric's
+/// directory lives, also when the agent is restarted or the port disappears for a time.
+using PortIndex = std::uint32_t;
+inline constexpr PortIndex kNoPort = 0xFFFFFFFF;
+
 /// Port states and physical states as in PortInfo (IBTA vol 1 table 148).
 inline constexpr std::uint8_t kPortDown = 1;
 inline constexpr std::uint8_t kPortInit = 2;

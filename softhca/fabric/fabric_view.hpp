@@ -15,11 +15,6 @@
 
 namespace softhca {
 
-/// Index of an HCA port in the image. It stays the same for a port as long as the fabric's
-/// directory lives, also when the agent is restarted or the port disappears for a time.
-using PortIndex = std::uint32_t;
-inline constexpr PortIndex kNoPort = 0xFFFFFFFF;
-
 /// A GID in wire order: 8 bytes of subnet prefix, 8 bytes of interface id.
 using Gid = std::array<std::uint8_t, 16>;
 

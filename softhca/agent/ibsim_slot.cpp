@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "softhca/agent/ibsim_slot.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <span>
+#include <sstream>
+
+#include "softhca/agent/slot_journal.hpp"
+#include "softhca/mad/bytes.hpp"
+
+namespace softhca {
+namespace {
+
+// Numbers of ibsim's control messages.
+constexpr std::uint32_t kControlError = 0;
+constexpr std::uint32_t kControlConnect = 1;
+constexpr std::uint32_t kControlDisconnect = 2;
+constexpr std::uint32_t kControlNodeInfo = 7;
+constexpr std::uint32_t kControlMagic = 0xdeadbeef;
+
+// A control message is four 32-bit numbers in host order and 64 bytes: magic, slot, type, length.
+constexpr std::size_t kControlSize = 80;
+constexpr std::size_t kControlDataAt = 16;
+// A data message is five 32-bit words, padding, a 64-bit length and the MAD; LIDs occupy the first
+// two bytes of their word, all in network order.
+constexpr std::size_t kDataSize = 288;
+constexpr std::size_t kMadAt = 32;
+
+constexpr int kControlTimeoutMs = 2000;
+// ibsim's own clients use their process id here; these are beyond every process id.
+constexpr std::uint32_t kFirstId = 0x10000000;
+constexpr std::uint32_t kIdSpan = 0x60000000;
+
+void put_host32(std::span<std::uint8_t> bytes, std::size_t at, std::uint32_t value) {
+  std::memcpy(bytes.data() + at, &value, sizeof value);
+}
+
+std::uint32_t get_host32(std::span<const std::uint8_t> bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+/// An abstract name as ibsim makes it: a leading NUL, the text and a closing NUL.
+socklen_t abstract_name(sockaddr_un& address, const std::string& text) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = std::min(text.size(), sizeof(address.sun_path) - 2);
+  std::memcpy(address.sun_path + 1, text.data(), length);
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length + 1);
+}
+
+const sockaddr* generic(const sockaddr_un& address) {
+  return static_cast<const sockaddr*>(static_cast<const void*>(&address));
+}
+
+bool bind_name(int fd, const std::string& text) {
+  sockaddr_un address;
+  const socklen_t length = abstract_name(address, text);
+  return bind(fd, generic(address), length) == 0;
+}
+
+bool connect_name(int fd, const std::string& text) {
+  sockaddr_un address;
+  const socklen_t length = abstract_name(address, text);
+  return connect(fd, generic(address), length) == 0;
+}
+
+int datagram_socket() {
+  return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+}  // namespace
+
+std::unique_ptr<IbsimSlot> IbsimSlot::open(const std::string& base, SlotJournal* journal) {
+  const int control = datagram_socket();
+  const int data = datagram_socket();
+  const auto fail = [control, data](int error) {
+    close(control);
+    close(data);
+    errno = error;
+    return nullptr;
+  };
+  if (control < 0 || data < 0) {
+    return fail(errno);
+  }
+  std::random_device random;
+  std::uint32_t id = 0;
+  for (int tries = 0; id == 0; ++tries) {
+    const std::uint32_t candidate = kFirstId + random() % kIdSpan;
+    const std::string number = std::to_string(candidate);
+    if (bind_name(data, base + ":in" + number)) {
+      if (!bind_name(control, base + ":ctl" + number)) {
+        return fail(errno);
+      }
+      id = candidate;
+    } else if (errno != EADDRINUSE || tries == 100) {
+      return fail(errno);
+    }
+  }
+  if (!connect_name(control, base + ":ctl")) {
+    return fail(errno);
+  }
+  return std::unique_ptr<IbsimSlot>(new IbsimSlot(base, journal, control, data, id));
+}
+
+IbsimSlot::~IbsimSlot() {
+  detach();
+  close(control_);
+  close(data_);
+}
+
+bool IbsimSlot::control(std::uint32_t type, ControlData& data) {
+  std::array<std::uint8_t, kControlSize> message{};
+  // An answer that came too late for an earlier request would be taken for this one's.
+  while (recv(control_, message.data(), message.size(), 0) >= 0) {
+  }
+  message.fill(0);
+  put_host32(message, 0, kControlMagic);
+  put_host32(message, 4, slot_.value_or(0));
+  put_host32(message, 8, type);
+  put_host32(message, 12, kControlData);
+  std::copy(data.begin(), data.end(), message.begin() + kControlDataAt);
+  if (::send(control_, message.data(), message.size(), 0) != static_cast<ssize_t>(message.size())) {
+    return false;
+  }
+  pollfd wait = {control_, POLLIN, 0};
+  if (poll(&wait, 1, kControlTimeoutMs) <= 0) {
+    errno = ETIMEDOUT;
+    return false;
+  }
+  if (recv(control_, message.data(), message.size(), 0) != static_cast<ssize_t>(message.size()) ||
+      get_host32(message, 0) != kControlMagic) {
+    errno = EPROTO;
+    return false;
+  }
+  if (get_host32(message, 8) == kControlError) {
+    errno = ENOSPC;
+    return false;
+  }
+  std::copy_n(message.begin() + kControlDataAt, kControlData, data.begin());
+  return true;
+}
+
+bool IbsimSlot::attach(const std::string& node_id) {
+  detach();
+  ControlData data{};
+  put_host32(data, 0, id_);
+  constexpr std::size_t kNodeIdAt = 12;
+  constexpr std::size_t kNodeIdMax = 31;
+  if (node_id.size() > kNodeIdMax) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  std::copy(node_id.begin(), node_id.end(), data.begin() + kNodeIdAt);
+  if (!control(kControlConnect, data)) {
+    return false;
+  }
+  slot_ = get_host32(data, 0);
+  data.back() = 0;
+  node_id_.clear();
+  for (std::size_t i = kNodeIdAt; i <= kNodeIdAt + kNodeIdMax && data[i] != 0; ++i) {
+    node_id_.push_back(static_cast<char>(data[i]));
+  }
+  if (journal_ != nullptr) {
+    journal_->taken(*slot_, node_id_);
+  }
+  ControlData info{};
+  if (!connect_name(data_, base_ + ":out" + std::to_string(*slot_)) ||
+      !control(kControlNodeInfo, info)) {
+    const int error = errno;
+    detach();
+    errno = error;
+    return false;
+  }
+  node_guid_ = get64(info, 12);
+  // Whatever was still under way to the port this slot was at before.
+  SimPacket stale;
+  while (receive(stale)) {
+  }
+  return true;
+}
+
+void IbsimSlot::detach() {
+  if (slot_) {
+    ControlData data{};
+    control(kControlDisconnect, data);
+    if (journal_ != nullptr) {
+      journal_->released(*slot_);
+    }
+    slot_.reset();
+    node_guid_ = 0;
+  }
+}
+
+bool IbsimSlot::send(const SimPacket& packet) {
+  std::array<std::uint8_t, kDataSize> message{};
+  put16(message, 0, packet.dlid);
+  put16(message, 4, packet.slid);
+  put32(message, 8, packet.dqp);
+  put32(message, 12, packet.sqp);
+  put64(message, 24, kMadSize);
+  std::copy(packet.mad.begin(), packet.mad.end(), message.begin() + kMadAt);
+  return ::send(data_, message.data(), message.size(), MSG_DONTWAIT) ==
+         static_cast<ssize_t>(message.size());
+}
+
+bool IbsimSlot::receive(SimPacket& packet) {
+  std::array<std::uint8_t, kDataSize> message{};
+  for (;;) {
+    const ssize_t got = recv(data_, message.data(), message.size(), MSG_DONTWAIT);
+    if (got < 0) {
+      return false;
+    }
+    if (got == static_cast<ssize_t>(message.size())) {
+      break;
+    }
+  }
+  packet.dlid = get16(message, 0);
+  packet.slid = get16(message, 4);
+  packet.dqp = get32(message, 8);
+  packet.sqp = get32(message, 12);
+  packet.status = get32(message, 16);
+  std::copy_n(message.begin() + kMadAt, kMadSize, packet.mad.begin());
+  return true;
+}
+
+std::uint64_t ibsim_instance(const std::string& base) {
+  // Lines of /proc/net/unix end in the inode and the name; abstract names begin with '@', and
+  // ibsim's closing NUL shows as one more '@'.
+  std::ifstream list("/proc/net/unix");
+  const std::string wanted = "@" + base + ":ctl";
+  for (std::string line; std::getline(list, line);) {
+    std::istringstream fields(line);
+    std::string word;
+    std::uint64_t inode = 0;
+    for (int i = 0; i < 6; ++i) {
+      fields >> word;
+    }
+    std::string name;
+    if (fields >> inode >> name) {
+      while (!name.empty() && name.back() == '@') {
+        name.pop_back();
+      }
+      if (name == wanted) {
+        return inode;
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace softhca

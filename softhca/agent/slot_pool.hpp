@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A few ibsim slots that serve the ports of all hosts. ibsim gives the answer to a request only to
+// a client at the port whose LID the request came from, so a slot is moved to the port that wants
+// to ask, stays there while an answer is awaited, and is then free to move on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "softhca/agent/ibsim_slot.hpp"
+#include "softhca/fabric/fabric_view.hpp"
+
+namespace softhca {
+
+using Clock = std::chrono::steady_clock;
+
+/// Not thread-safe.
+class SlotPool {
+ public:
+  struct Slot {
+    std::unique_ptr<IbsimSlot> link;
+    std::map<std::uint32_t, Clock::time_point> awaited;  // transaction -> when it was sent
+    Clock::time_point used{};
+    Clock::time_point broken_until{};
+  };
+
+  /// A slot is taken away from a port whose answers are this old when another port wants it; the
+  /// requester's own retry asks again.
+  static constexpr std::chrono::milliseconds kHold{150};
+  static constexpr std::size_t kMaxAwaited = 8;
+
+  SlotPool(std::string base, SlotJournal* journal, std::size_t size)
+      : base_(std::move(base)), journal_(journal), slots_(size) {}
+
+  /// A slot at the node of `port` that can take one more request now; nullptr when all are busy
+  /// (then `wait` is set: ask again when something was answered or after kHold) or when none can be
+  /// attached there (`wait` false).
+  Slot* acquire(const FabricView& view, PortIndex port, Clock::time_point now, bool& wait);
+
+  /// Forgets an awaited answer, wherever it is awaited.
+  void forget(std::uint32_t transaction);
+
+  std::vector<Slot>& slots() { return slots_; }
+
+ private:
+  bool move(Slot& slot, const FabricView& view, PortIndex port, Clock::time_point now);
+
+  std::string base_;
+  SlotJournal* journal_;
+  std::vector<Slot> slots_;
+  std::map<std::uint64_t, std::string> names_;  // node GUID -> name under which ibsim knows it
+};
+
+}  // namespace softhca

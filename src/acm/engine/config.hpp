@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/ids.hpp"
 #include "base/time.hpp"
 #include "mad/rate.hpp"
 
@@ -12,18 +11,6 @@ namespace wireup::acm {
 
 /// Q_Key of every ACM datagram and group. Bit 31 makes it privileged.
 inline constexpr std::uint32_t kAcmQKey = 0x80010000;
-
-/// What the engine must know of its port, partition and queue pair.
-struct PortIdentity {
-  Gid gid;
-  Lid lid;
-  PKey pkey;
-  Qpn qpn;
-  /// Codes of mad/rate.hpp.
-  std::uint8_t mtu = 0;
-  std::uint8_t rate = 0;
-  friend constexpr bool operator==(const PortIdentity&, const PortIdentity&) noexcept = default;
-};
 
 struct Config {
   /// Rate and MTU of group 0. Every node of a fabric must agree on them or they never hear each
@@ -58,7 +45,11 @@ struct Config {
   Duration join_first_retry = std::chrono::milliseconds(250);
   Duration join_max_retry = std::chrono::seconds(5);
   /// While group 0 could not be joined for this long, requests fail at once.
-  Duration join_patience = std::chrono::seconds(8);
+  Duration join_patience = std::chrono::seconds(6);
+  /// A request tried this often without an answer makes the engine join its groups again, at most
+  /// once in the interval: a restarted subnet manager has forgotten the memberships.
+  unsigned rejoin_after_tries = 5;
+  Duration rejoin_interval = std::chrono::seconds(10);
 
   /// How often a fresh engine tells the group its own address (a request for itself): whoever
   /// hears it needs no request of its own. The n-th follows the one before by n intervals.

@@ -9,9 +9,6 @@ namespace wireup::acm {
 namespace {
 
 constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
-/// Lifetime of a path within the port: 4.096 us * 2^1, the smallest other than 0.
-constexpr std::uint8_t kLocalLifetime = 1;
-
 }  // namespace
 
 Engine::Engine(const Config& config, const PortIdentity& port, Rng rng, Instant now,
@@ -28,7 +25,7 @@ Engine::Engine(const Config& config, const PortIdentity& port, Rng rng, Instant 
 
 Result<> Engine::resolve(const mad::AcmAddress& address, Instant deadline, Instant now) {
   if (is_local(address)) {
-    events_.push_back(PathLearned{address, local_path(), true});
+    events_.push_back(PathLearned{address, local_path(port_), true});
     return {};
   }
   if (const auto at = entries_.find(address); at != entries_.end()) {
@@ -146,6 +143,7 @@ void Engine::groups_changed(Instant now) {
     announcing_ = true;
     announced_ = 0;
     announce_due_ = now;
+    joined_at_ = now;
     announce(now);
   }
   start_queued(now);
@@ -297,6 +295,9 @@ void Engine::ask(const mad::AcmAddress& address, Entry& entry, Instant now) {
   ++counters_.requests_sent;
   counters_.retransmits += entry.attempts > 0 ? 1 : 0;
   ++entry.attempts;
+  if (entry.attempts == config_.rejoin_after_tries && now - joined_at_ >= config_.rejoin_interval) {
+    rejoin(now);
+  }
 }
 
 void Engine::announce(Instant now) {
@@ -401,24 +402,6 @@ Destination Engine::to_group0() const noexcept {
   to.hop_limit = group->hop_limit;
   to.traffic_class = group->traffic_class;
   return to;
-}
-
-mad::PathRecord Engine::local_path() const noexcept {
-  mad::PathRecord record;
-  record.dgid = port_.gid;
-  record.sgid = port_.gid;
-  record.dlid = port_.lid;
-  record.slid = port_.lid;
-  record.reversible = true;
-  record.numb_path = 1;
-  record.pkey = port_.pkey;
-  record.mtu_selector = mad::Selector::Exactly;
-  record.mtu = port_.mtu;
-  record.rate_selector = mad::Selector::Exactly;
-  record.rate = port_.rate;
-  record.packet_lifetime_selector = mad::Selector::Exactly;
-  record.packet_lifetime = kLocalLifetime;
-  return record;
 }
 
 }  // namespace wireup::acm

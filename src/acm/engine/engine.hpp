@@ -14,6 +14,7 @@
 #include "acm/engine/config.hpp"
 #include "acm/engine/groups.hpp"
 #include "acm/engine/messages.hpp"
+#include "acm/engine/port_identity.hpp"
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "base/rng.hpp"
@@ -129,7 +130,6 @@ class Engine {
   [[nodiscard]] bool make_room();
   void groups_changed(Instant now);
   [[nodiscard]] Destination to_group0() const noexcept;
-  [[nodiscard]] mad::PathRecord local_path() const noexcept;
 
   Config config_;
   PortIdentity port_;
@@ -139,6 +139,8 @@ class Engine {
   bool announcing_ = false;
   unsigned announced_ = 0;
   Instant announce_due_;
+  /// When the groups were last joined or joined again.
+  Instant joined_at_;
   Entries entries_;
   Schedule by_retry_;
   Schedule by_expiry_;

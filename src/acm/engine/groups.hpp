@@ -9,6 +9,7 @@
 
 #include "acm/engine/config.hpp"
 #include "acm/engine/messages.hpp"
+#include "acm/engine/port_identity.hpp"
 #include "base/ids.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "acm/engine/port_identity.hpp"
+
+namespace wireup::acm {
+namespace {
+
+/// Lifetime of a path within the port: 4.096 us * 2^1, the smallest other than 0.
+constexpr std::uint8_t kLocalLifetime = 1;
+
+}  // namespace
+
+mad::PathRecord local_path(const PortIdentity& port) noexcept {
+  mad::PathRecord record;
+  record.dgid = port.gid;
+  record.sgid = port.gid;
+  record.dlid = port.lid;
+  record.slid = port.lid;
+  record.reversible = true;
+  record.numb_path = 1;
+  record.pkey = port.pkey;
+  record.mtu_selector = mad::Selector::Exactly;
+  record.mtu = port.mtu;
+  record.rate_selector = mad::Selector::Exactly;
+  record.rate = port.rate;
+  record.packet_lifetime_selector = mad::Selector::Exactly;
+  record.packet_lifetime = kLocalLifetime;
+  return record;
+}
+
+}  // namespace wireup::acm

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "softhca/hca/completion.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <vector>
+
+#include "softhca/hca/event_channel.hpp"
+#include "softhca/hca/robust_lock.hpp"
+
+namespace softhca::hca {
+namespace {
+
+constexpr int kPatientPolls = 50;
+thread_local int empty_polls = 0;
+
+int found_nothing() {
+  if (++empty_polls > kPatientPolls) {
+    ::sched_yield();
+  }
+  return 0;
+}
+
+/// The ring size from shared memory, made safe to use as a mask.
+std::uint32_t ring_of(const CqRecord& record) {
+  const std::uint32_t size = record.ring_size.load(std::memory_order_relaxed);
+  return std::has_single_bit(size) && size <= kCqRingSlots ? size : 1;
+}
+
+void to_wc(const Cqe& entry, ibv_wc& wc) {
+  wc.wr_id = entry.wr_id;
+  wc.status = static_cast<ibv_wc_status>(entry.status);
+  wc.opcode = static_cast<ibv_wc_opcode>(entry.opcode);
+  wc.vendor_err = entry.vendor_err;
+  wc.byte_len = entry.byte_len;
+  wc.imm_data = entry.imm_data;
+  wc.qp_num = entry.qp_num;
+  wc.src_qp = entry.src_qp;
+  wc.wc_flags = entry.wc_flags;
+  wc.pkey_index = entry.pkey_index;
+  wc.slid = entry.slid;
+  wc.sl = entry.sl;
+  wc.dlid_path_bits = entry.dlid_path_bits;
+}
+
+}  // namespace
+
+std::uint32_t cq_ring_size(std::uint32_t cqe) {
+  return std::bit_ceil(std::max(cqe, 1U));
+}
+
+void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t cq_slot,
+                     std::uint32_t owner, const Cqe& entry) {
+  if (cq_slot >= kMaxCqs) {
+    return;
+  }
+  CqRecord& record = registry.cq(cq_slot);
+  bool overrun = false;
+  {
+    RobustGuard guard(record.producer, registry.processes(), self);
+    if (record.owner.load(std::memory_order_relaxed) != owner) {
+      return;
+    }
+    const std::uint32_t tail = record.tail.load(std::memory_order_relaxed);
+    const std::uint32_t ring = ring_of(record);
+    if (tail - record.head.load(std::memory_order_acquire) >= ring) {
+      overrun = record.overrun.exchange(1) == 0;
+      if (!overrun) {
+        return;
+      }
+    } else {
+      registry.cqe(cq_slot, tail & (ring - 1)) = entry;
+      if (!guard.held()) {
+        return;
+      }
+      record.tail.store(tail + 1, std::memory_order_seq_cst);
+    }
+  }
+  const EventRecord event{IBV_EVENT_CQ_ERR, EventTarget::Cq, cq_slot,
+                          record.generation.load(std::memory_order_relaxed)};
+  if (overrun) {
+    send_event(registry, record.async, event);
+    return;
+  }
+  // First the entry, then this look at the arming: whoever arms looks at the entries afterwards.
+  auto armed = static_cast<Armed>(record.armed.load(std::memory_order_seq_cst));
+  const bool wanted = armed == Armed::Any || (armed == Armed::Solicited && entry.solicited != 0);
+  auto expected = static_cast<std::uint32_t>(armed);
+  if (wanted &&
+      record.armed.compare_exchange_strong(expected, static_cast<std::uint32_t>(Armed::No)) &&
+      !send_event(registry, record.channel, event)) {
+    // A full FIFO: its reader has plenty to read. Stay armed, so that no wake-up is lost for ever.
+    expected = static_cast<std::uint32_t>(Armed::No);
+    record.armed.compare_exchange_strong(expected, static_cast<std::uint32_t>(armed));
+  }
+}
+
+int CqConsumer::poll(int count, ibv_wc* out) {
+  if (record_->head.load(std::memory_order_relaxed) ==
+      record_->tail.load(std::memory_order_acquire)) {
+    if (record_->overrun.load(std::memory_order_relaxed) != 0) {
+      return -EIO;
+    }
+    return found_nothing();
+  }
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t ring = ring_of(*record_);
+  std::uint32_t head = record_->head.load(std::memory_order_relaxed);
+  const std::uint32_t tail = record_->tail.load(std::memory_order_acquire);
+  int found = 0;
+  for (; head != tail && found < count; ++head) {
+    const Cqe& entry = registry_->cqe(slot_, head & (ring - 1));
+    if (entry.valid == 0) {
+      continue;
+    }
+    to_wc(entry, out[found++]);
+    free_work_request(entry);
+  }
+  record_->head.store(head, std::memory_order_release);
+  if (found == 0) {
+    return found_nothing();
+  }
+  empty_polls = 0;
+  return found;
+}
+
+void CqConsumer::free_work_request(const Cqe& entry) {
+  if (entry.srq < kMaxSrqs) {
+    registry_->srq(entry.srq).in_use.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  if (entry.qp_slot >= kMaxQps) {
+    return;
+  }
+  QpRecord& qp = registry_->qp(entry.qp_slot);
+  if (qp.generation.load(std::memory_order_relaxed) == entry.qp_generation) {
+    (entry.receive != 0 ? qp.rq_freed : qp.sq_freed)
+        .store(entry.counter + 1, std::memory_order_release);
+  }
+}
+
+void CqConsumer::arm(bool solicited_only) {
+  const Armed wish = solicited_only ? Armed::Solicited : Armed::Any;
+  std::uint32_t now = record_->armed.load(std::memory_order_relaxed);
+  // Asking for less does not take back an earlier request for any completion.
+  while (now < static_cast<std::uint32_t>(wish) &&
+         !record_->armed.compare_exchange_weak(now, static_cast<std::uint32_t>(wish),
+                                               std::memory_order_seq_cst)) {
+  }
+}
+
+void CqConsumer::forget_qp(std::uint32_t qp_slot, std::uint32_t qp_generation) {
+  const std::lock_guard lock(mutex_);
+  if (record_->head.load(std::memory_order_relaxed) ==
+      record_->tail.load(std::memory_order_acquire)) {
+    return;
+  }
+  const RobustGuard guard(record_->producer, registry_->processes(), self_);
+  const std::uint32_t ring = ring_of(*record_);
+  const std::uint32_t tail = record_->tail.load(std::memory_order_acquire);
+  std::uint32_t left = ring;
+  for (std::uint32_t at = record_->head.load(); at != tail && left > 0; ++at, --left) {
+    Cqe& entry = registry_->cqe(slot_, at & (ring - 1));
+    if (entry.valid != 0 && entry.qp_slot == qp_slot && entry.qp_generation == qp_generation) {
+      entry.valid = 0;
+      if (entry.srq < kMaxSrqs) {
+        registry_->srq(entry.srq).in_use.fetch_sub(1, std::memory_order_relaxed);
+      }
+    }
+  }
+}
+
+int CqConsumer::resize(std::uint32_t cqe) {
+  const std::lock_guard lock(mutex_);
+  const RobustGuard guard(record_->producer, registry_->processes(), self_);
+  const std::uint32_t old_ring = ring_of(*record_);
+  const std::uint32_t new_ring = cq_ring_size(cqe);
+  const std::uint32_t head = record_->head.load();
+  const std::uint32_t queued = std::min(record_->tail.load() - head, old_ring);
+  if (queued > cqe) {
+    return EINVAL;
+  }
+  std::vector<Cqe> entries;
+  entries.reserve(queued);
+  for (std::uint32_t i = 0; i < queued; ++i) {
+    entries.push_back(registry_->cqe(slot_, (head + i) & (old_ring - 1)));
+  }
+  for (std::uint32_t i = 0; i < queued; ++i) {
+    registry_->cqe(slot_, (head + i) & (new_ring - 1)) = entries[i];
+  }
+  record_->ring_size.store(new_ring);
+  record_->cqe = cqe;
+  return 0;
+}
+
+}  // namespace softhca::hca

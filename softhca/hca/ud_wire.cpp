@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "softhca/hca/ud_wire.hpp"
+
+#include <algorithm>
+
+#include "softhca/hca/clock.hpp"
+#include "softhca/hca/completion.hpp"
+#include "softhca/hca/deliver.hpp"
+#include "softhca/hca/multicast.hpp"
+#include "softhca/hca/robust_lock.hpp"
+#include "softhca/hca/runtime.hpp"
+
+namespace softhca::hca {
+namespace {
+
+constexpr std::uint64_t kHoldBackNs = 2'000'000;
+
+bool receives(std::uint32_t state) {
+  return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+         state == IBV_QPS_SQE;
+}
+
+}  // namespace
+
+void UdWire::send(const Datagram& datagram, RouteCache& route) {
+  Runtime& rt = *runtime_;
+  rt.count(datagram.from, Counter::UdSent);
+  if (datagram.multicast()) {
+    rt.count(datagram.from, Counter::MulticastsSent);
+  }
+  count_cm_mad(rt.counters(), datagram.from, {datagram.payload.data(), datagram.length});
+  const UdFate fate = rt.faults().next_fate();
+  if (fate.drop) {
+    rt.count(datagram.from, Counter::UdDroppedFault);
+    return;
+  }
+  // Those held back longer go after this one: that is the reordering.
+  const std::vector<Held> overtaken = take_held(0);
+  if (fate.hold_back) {
+    rt.count(datagram.from, Counter::UdReorderedFault);
+    const std::uint64_t until = monotonic_ns() + kHoldBackNs;
+    {
+      const std::lock_guard lock(mutex_);
+      held_.push_back({until, std::make_unique<Datagram>(datagram)});
+    }
+    rt.pending().schedule(*this, until);
+  } else {
+    deliver(datagram, route);
+  }
+  if (fate.duplicate) {
+    rt.count(datagram.from, Counter::UdDuplicatedFault);
+    deliver(datagram, route);
+  }
+  for (const Held& held : overtaken) {
+    RouteCache its_route;
+    deliver(*held.datagram, its_route);
+  }
+}
+
+std::vector<UdWire::Held> UdWire::take_held(std::uint64_t due) {
+  std::vector<Held> taken;
+  const std::lock_guard lock(mutex_);
+  if (held_.empty()) {
+    return taken;
+  }
+  if (due == 0) {
+    taken.swap(held_);
+    return taken;
+  }
+  for (Held& held : held_) {
+    if (held.until <= due) {
+      taken.push_back(std::move(held));
+    }
+  }
+  std::erase_if(held_, [](const Held& held) { return held.datagram == nullptr; });
+  return taken;
+}
+
+std::optional<std::uint64_t> UdWire::progress(std::uint64_t now) {
+  for (const Held& held : take_held(now)) {
+    RouteCache route;
+    deliver(*held.datagram, route);
+  }
+  const std::lock_guard lock(mutex_);
+  std::optional<std::uint64_t> next;
+  for (const Held& held : held_) {
+    next = std::min(next.value_or(held.until), held.until);
+  }
+  return next;
+}
+
+void UdWire::flush() {
+  for (const Held& held : take_held(0)) {
+    RouteCache route;
+    deliver(*held.datagram, route);
+  }
+}
+
+void UdWire::deliver(const Datagram& datagram, RouteCache& route) {
+  if (datagram.multicast()) {
+    deliver_multicast(datagram);
+    return;
+  }
+  const auto port = route.resolve(runtime_->view(), datagram.from, datagram.dlid);
+  if (!port) {
+    runtime_->count(datagram.from, Counter::UdDroppedNoRoute);
+    return;
+  }
+  deliver_to_port(datagram, *port);
+}
+
+void UdWire::deliver_multicast(const Datagram& datagram) {
+  if (!datagram.has_grh) {
+    runtime_->count(datagram.from, Counter::UdDroppedNoRoute);
+    return;
+  }
+  std::vector<PortIndex> ports;
+  runtime_->view().multicast(datagram.from, datagram.dlid, ports);
+  std::vector<std::uint32_t> slots;
+  for (const PortIndex port : ports) {
+    slots.clear();
+    attached_qps(runtime_->registry(), runtime_->ports().port(port).hca_index, datagram.dgid(),
+                 datagram.dlid, slots);
+    for (const std::uint32_t slot : slots) {
+      deliver_to_qp(datagram, port, slot);
+    }
+  }
+}
+
+void UdWire::deliver_to_port(const Datagram& datagram, PortIndex port) {
+  const std::uint32_t slot =
+      runtime_->registry().find_qp(runtime_->ports().port(port).hca_index, datagram.dest_qpn);
+  if (slot == kNone) {
+    runtime_->count(port, Counter::UdDroppedNoRoute);
+    return;
+  }
+  deliver_to_qp(datagram, port, slot);
+}
+
+void UdWire::deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32_t slot) {
+  Runtime& rt = *runtime_;
+  const Registry& registry = rt.registry();
+  QpRecord& qp = registry.qp(slot);
+  RobustGuard guard(qp.rx_lock, registry.processes(), rt.token());
+  const std::uint32_t owner = qp.owner.load(std::memory_order_acquire);
+  const PortAttr& at_port = rt.ports().port(port);
+  const bool addressed =
+      datagram.multicast() ? true : qp.hca == at_port.hca_index && qp.qpn == datagram.dest_qpn;
+  if (owner == 0 || qp.type != IBV_QPT_UD || !addressed || qp.port_index != port ||
+      !receives(qp.state.load(std::memory_order_relaxed))) {
+    rt.count(port, Counter::UdDroppedNoRoute);
+    return;
+  }
+  const bool own = slot == datagram.src_slot &&
+                   qp.generation.load(std::memory_order_relaxed) == datagram.src_generation;
+  if (datagram.multicast() && own && qp.block_self_multicast != 0) {
+    return;
+  }
+  if (qp.qkey != datagram.qkey || qp.pkey_index >= at_port.pkey_count ||
+      !pkeys_match(at_port.pkeys[qp.pkey_index % kMaxPkeys], datagram.pkey)) {
+    rt.count(port, Counter::UdDroppedKey);
+    return;
+  }
+  const std::uint32_t pid = rt.living_pid(owner, datagram.length == 0);
+  if (pid == 0) {
+    rt.count(port, Counter::UdDroppedNoRoute);
+    return;
+  }
+  TakenRecv taken;
+  if (take_recv(registry, rt.token(), slot, kGrhBytes + datagram.length, taken) != Take::Taken) {
+    rt.count(port, Counter::UdDroppedNoReceive);
+    return;
+  }
+  Cqe entry = recv_completion(qp, slot, taken, IBV_WC_SUCCESS);
+  const auto scatter = scatter_list(registry, qp, taken);
+  if (!scatter) {
+    entry.status = IBV_WC_LOC_PROT_ERR;
+    entry.solicited = 1;
+    push_completion(registry, rt.token(), qp.recv_cq, owner, entry);
+    fail_responder(registry, rt.token(), slot, std::nullopt);
+    return;
+  }
+  SegmentList gather;
+  if (datagram.has_grh) {
+    gather.add(reinterpret_cast<std::uint64_t>(datagram.grh.data()), kGrhBytes);
+  }
+  gather.add(reinterpret_cast<std::uint64_t>(datagram.payload.data()), datagram.length);
+  // Without a GRH its 40 bytes stay as they are.
+  const CopyResult copied =
+      write_to_process(pid, gather, datagram.has_grh ? *scatter : scatter->skip(kGrhBytes));
+  if (copied != CopyResult::Ok || !guard.held()) {
+    rt.count(port, Counter::UdDroppedNoReceive);
+    if (copied == CopyResult::RemoteFault) {
+      entry.status = IBV_WC_LOC_PROT_ERR;
+      push_completion(registry, rt.token(), qp.recv_cq, owner, entry);
+    } else if (guard.held() && taken.srq == kNone) {
+      qp.rq_taken.store(taken.counter, std::memory_order_release);
+    }
+    return;
+  }
+  entry.byte_len = kGrhBytes + datagram.length;
+  entry.src_qp = datagram.src_qpn;
+  entry.slid = datagram.slid;
+  entry.sl = datagram.sl;
+  entry.dlid_path_bits = static_cast<std::uint8_t>(
+      datagram.multicast() ? 0 : datagram.dlid & ((1U << at_port.lmc) - 1U));
+  entry.pkey_index = qp.pkey_index;
+  entry.wc_flags = datagram.has_grh ? IBV_WC_GRH : 0;
+  if (datagram.has_imm) {
+    entry.wc_flags |= IBV_WC_WITH_IMM;
+    entry.imm_data = datagram.imm_data;
+  }
+  entry.solicited = datagram.solicited ? 1 : 0;
+  push_completion(registry, rt.token(), qp.recv_cq, owner, entry);
+  rt.count(port, Counter::UdReceived);
+  if (datagram.multicast()) {
+    rt.count(port, Counter::MulticastsReceived);
+  }
+}
+
+}  // namespace softhca::hca

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The way of a datagram through the fabric: faults, routing, delivery.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "softhca/hca/datagram.hpp"
+#include "softhca/hca/pending.hpp"
+#include "softhca/hca/port_cache.hpp"
+
+namespace softhca::hca {
+
+class Runtime;
+
+/// Any thread.
+class UdWire final : public PendingTask {
+ public:
+  explicit UdWire(Runtime& runtime) : runtime_(&runtime) {}
+  UdWire(const UdWire&) = delete;
+  UdWire& operator=(const UdWire&) = delete;
+  ~UdWire() = default;
+
+  /// Counts the datagram at its sender's port and lets it meet its fate. `route` belongs to its
+  /// (from, dlid); unused for multicasts.
+  void send(const Datagram& datagram, RouteCache& route);
+
+  /// Lets go of the datagrams that were held back for 2 ms.
+  std::optional<std::uint64_t> progress(std::uint64_t now) override;
+
+  /// Lets go of every datagram held back, before the process ends.
+  void flush();
+
+ private:
+  struct Held {
+    std::uint64_t until;
+    std::unique_ptr<Datagram> datagram;
+  };
+
+  void deliver(const Datagram& datagram, RouteCache& route);
+  void deliver_multicast(const Datagram& datagram);
+  void deliver_to_port(const Datagram& datagram, PortIndex port);
+  void deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32_t slot);
+  std::vector<Held> take_held(std::uint64_t due);
+
+  Runtime* runtime_;
+  std::mutex mutex_;
+  std::vector<Held> held_;
+};
+
+}  // namespace softhca::hca

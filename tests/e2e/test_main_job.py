@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The main job: every pair of ranks connects, moves checked data, and disconnects."""
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from fabric import BUILD, EXAMPLES, ROOT, Fabric
+
+CLUSTER = ROOT / "testbed" / "topologies" / "cluster-96.topo"
+
+
+def delta(after: dict, before: dict, name: str) -> int:
+    return after["totals"][name] - before["totals"][name]
+
+
+class MainJob(unittest.TestCase):
+    def connect_all(
+        self, fabric: Fabric, ranks: int, *options: object, seconds: int = 120
+    ) -> tuple[dict, dict]:
+        """Runs connect_all; returns its report and softhca's counters of the run."""
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.json"
+            before = fabric.stats()
+            done = fabric.mpirun(
+                "-n", ranks, EXAMPLES / "connect_all", "--json", report, *options, seconds=seconds
+            )
+            after = fabric.stats()
+            self.assertEqual(done.status, 0, done.all)
+            counters = {name: delta(after, before, name) for name in after["totals"]}
+            return json.loads(report.read_text()), counters
+
+    def check(self, report: dict, ranks: int, hosts: int) -> None:
+        self.assertEqual(report["ranks"], ranks)
+        self.assertEqual(report["hosts"], hosts)
+        self.assertEqual(report["connections"], ranks * (ranks - 1) // 2)
+        self.assertEqual(report["failed"], 0)
+        self.assertIs(report["verified"], True)
+        times = report["connect_us"]
+        self.assertGreater(times["p50"], 0)
+        self.assertLessEqual(times["p50"], times["p99"])
+        self.assertLessEqual(times["p99"], times["max"])
+
+    def check_paths(self, report: dict, counters: dict, hosts: int) -> None:
+        sources = report["path_sources"]
+        self.assertGreaterEqual(sources.get("acm_multicast", 0), hosts * (hosts - 1))
+        self.assertEqual(sources.get("card", 0), 0)
+        self.assertEqual(sources.get("sa_query", 0), 0)
+        self.assertEqual(counters["sa_path_queries"], 0)
+        self.assertGreater(counters["multicasts_sent"], 0)
+
+    def test_16_ranks_on_4_hosts(self) -> None:
+        with Fabric("--hosts", 4, name="main") as fabric:
+            report, counters = self.connect_all(fabric, 16)
+            self.check(report, 16, 4)
+            self.check_paths(report, counters, 4)
+            # One REQ, REP and RTU, one DREQ and DREP per connection; retransmissions beyond.
+            self.assertGreaterEqual(counters["cm_req"], 120)
+            self.assertGreaterEqual(counters["cm_rep"], 120)
+            self.assertGreaterEqual(counters["cm_rtu"], 120)
+            self.assertGreaterEqual(counters["cm_dreq"], 120)
+            self.assertGreaterEqual(counters["cm_drep"], 120)
+            self.assertEqual(counters["cm_rej"], 0)
+
+    def test_both_sides_at_once(self) -> None:
+        with Fabric("--hosts", 4, name="cross") as fabric:
+            report, counters = self.connect_all(fabric, 16, "--both")
+            self.check(report, 16, 4)
+            self.assertEqual(counters["cm_rej"], 0)
+            # A crossing connect costs at most one message more: the request that loses.
+            self.assertLessEqual(
+                counters["cm_req"], 2 * 120 + report["cm_retransmits"], "more than two REQs a pair"
+            )
+
+    def test_64_ranks_on_4_hosts(self) -> None:
+        with Fabric("--hosts", 4, name="big") as fabric:
+            report, counters = self.connect_all(fabric, 64, seconds=240)
+            self.check(report, 64, 4)
+            self.check_paths(report, counters, 4)
+
+    def test_8_hosts_of_a_real_cluster(self) -> None:
+        with Fabric("--hosts", 8, "--topology", CLUSTER, name="cluster") as fabric:
+            report, counters = self.connect_all(fabric, 64, seconds=240)
+            self.check(report, 64, 8)
+            self.check_paths(report, counters, 8)
+
+    def test_datagrams_lost_doubled_and_reordered(self) -> None:
+        with Fabric("--hosts", 4, name="loss") as fabric:
+            fabric.fault("ud", "--drop", 20, "--duplicate", 10, "--reorder", 10, "--seed", 7)
+            report, counters = self.connect_all(fabric, 16, "--both", seconds=240)
+            self.check(report, 16, 4)
+            self.assertGreater(counters["ud_dropped"], 0)
+            self.assertGreater(counters["ud_duplicated"], 0)
+            self.assertGreater(counters["ud_reordered"], 0)
+            self.assertGreater(report["cm_retransmits"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

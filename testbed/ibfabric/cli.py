@@ -93,7 +93,7 @@ def _plan(given: argparse.Namespace, options: list[str]) -> tuple[topology.Topol
         net_digest=spec.digest(topology_write.write_net(net)),
         topology=net.path,
         opensm=not given.no_opensm,
-        opensm_options=tuple(spec.absolute_paths(options)),
+        opensm_options=tuple(spec.opensm_options(options)),
         softhca=str(softhca) if softhca is not None else None,
         softhca_stamp=spec.softhca_stamp(softhca) if softhca is not None else "",
     )
@@ -219,7 +219,7 @@ def _sm(args: Sequence[str]) -> int:
     if given.action == "stop" and options:
         parser.error(f"stop takes no options: {' '.join(options)}")
     place, _ = _running(given.name)
-    request = {"do": f"sm-{given.action}", "options": spec.absolute_paths(options)}
+    request = {"do": f"sm-{given.action}", "options": spec.opensm_options(options)}
     print(control.ask(place.control, request)["message"])
     return 0
 

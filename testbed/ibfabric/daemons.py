@@ -12,6 +12,8 @@ from pathlib import Path
 
 kStopped = "stopped"  # the state of a daemon that was ended on request
 
+kOpensmLog = "opensm.log"
+
 
 @dataclasses.dataclass
 class Daemon:
@@ -75,7 +77,13 @@ def ibsim(argv0: str, sock: str, net: Path, cwd: Path, log: Path) -> Daemon:
 
 
 def opensm(
-    argv0: str, umad2sim: str, sock: str, node: str, cwd: Path, log_dir: Path, options: Sequence[str]
+    argv0: str,
+    umad2sim: str,
+    sock: str,
+    node: str,
+    cwd: Path,
+    log_dir: Path,
+    options: Sequence[str],
 ) -> Daemon:
     """The subnet manager, attached to port 1 of `node`. Keeps its LIDs in `cwd` over restarts."""
     env = {
@@ -86,7 +94,8 @@ def opensm(
         "OSM_CACHE_DIR": str(cwd),
         "OSM_TMP_DIR": str(cwd),
     }
-    argv = [argv0, "-f", str(log_dir / "opensm.log"), *options]
+    # -d2: the log is written at once, for init waits for a line of it.
+    argv = [argv0, "-f", str(log_dir / kOpensmLog), "-d2", *options]
     return Daemon("opensm", argv, env, cwd, log_dir / "opensm.out")
 
 

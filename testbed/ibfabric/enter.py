@@ -108,7 +108,7 @@ def _become(
     env: Mapping[str, str],
     directory: str,
     caller: int,
-    mask: set[signal.Signals],
+    mask: set[signal.Signals | int],
 ) -> NoReturn:
     """The child: becomes the command, or says why it cannot."""
     status = 126
@@ -126,7 +126,7 @@ def _become(
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], list(argv), env)
     except FileNotFoundError as error:
         status = 127
         print(f"ib-fabric: {error.filename or argv[0]}: {error.strerror}", file=sys.stderr)

@@ -18,12 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import control, daemons, hosts, linux, ports, spec
+from . import control, daemons, hosts, linux, ports, readiness, spec
 from .state import FabricDir
 from .topology import Topology
 
 _PROMPT = re.compile(r"sim(?: \(inactive\))?> \Z")
-_SM_DEADLINE = 3.0
+_SM_STOP_DEADLINE = 3.0
+_SM_START_DEADLINE = 10.0
 kSocketName = "ib-fabric"  # abstract, hence scoped by the fabric's network namespace
 
 
@@ -42,14 +43,9 @@ class Init:
         self.daemons: dict[str, daemons.Daemon] = {}
         self.holders: dict[str, hosts.Holder] = {}
         self.lost_hosts: list[str] = []
-        active = set(what.hosts)
-        self.hcas = {
-            hca.ident: host.name
-            for host in topology.hosts()
-            if host.name in active
-            for hca in host.hcas
-        }
-        self.sm_node = next(iter(self.hcas))
+        self.readiness = readiness.Readiness(place, what, topology)
+        # OpenSM and the agent look at the fabric from the first host.
+        self.sm_node = self.readiness.first_node
 
     def run(self) -> None:
         """Brings everything up and serves until killed."""
@@ -136,14 +132,14 @@ class Init:
             (self.place.pids / holder.name).write_text(f"{holder.pid}\n", encoding="ascii")
 
     def wait_active(self) -> None:
-        """Until every linked port of the active hosts is ACTIVE; `up` has the deadline."""
+        """Until the fabric is ready for use; `up` has the deadline."""
         if not self.spec.opensm:
             return
         self.step("sweeping the fabric")
         last = ""
         while True:
             self.check_alive()
-            waiting = self.inactive_ports()
+            waiting = self.readiness.missing(self.daemons["ibsim"])
             if not waiting:
                 return
             text = ", ".join(waiting[:8]) + (" …" if len(waiting) > 8 else "")
@@ -151,19 +147,6 @@ class Init:
                 self.report({"waiting": text})
                 last = text
             time.sleep(0.05)
-
-    def inactive_ports(self) -> list[str]:
-        """The ports that are not ACTIVE yet, for people."""
-        seen = ports.simulator_ports(self.daemons["ibsim"])
-        by_id = self.topology.by_id()
-        waiting = []
-        for ident, host in self.hcas.items():
-            for number in sorted(by_id[ident].links):
-                port = seen.get((ident, number))
-                if port is None or port.state != "Active":
-                    state = port.state if port is not None else "unknown"
-                    waiting.append(f"{host} port {number} ({ident}) is {state}")
-        return waiting
 
     def wait_for(
         self, condition: Callable[[], bool], deadline_s: float, daemon: daemons.Daemon
@@ -241,11 +224,11 @@ class Init:
         if sm.pid is None:
             return {"message": f"opensm is {sm.state()}"}
         os.kill(sm.pid, signal.SIGTERM)
-        end = time.monotonic() + _SM_DEADLINE
+        end = time.monotonic() + _SM_STOP_DEADLINE
         while sm.pid is not None:
             if time.monotonic() > end:
                 os.kill(sm.pid, signal.SIGKILL)
-                end += _SM_DEADLINE
+                end += _SM_STOP_DEADLINE
             time.sleep(0.02)
             self.reap()
         how, sm.ended = sm.ended, daemons.kStopped
@@ -255,8 +238,18 @@ class Init:
         sm = self.daemons["opensm"]
         if sm.pid is not None:
             return {"message": "opensm is running already"}
+        log = self.place.log / daemons.kOpensmLog
+        since = log.stat().st_size if log.exists() else 0
         sm.start(options)
-        return {"message": "opensm started"}
+        end = time.monotonic() + _SM_START_DEADLINE
+        while not readiness.subnet_up(log, since):
+            self.reap()
+            if sm.failed():
+                raise ValueError(f"opensm {sm.ended}; its log: {sm.log}")
+            if time.monotonic() > end:
+                raise ValueError(f"opensm runs but has not finished a sweep; its log: {log}")
+            time.sleep(0.02)
+        return {"message": "opensm started; the subnet is up"}
 
     def simulator(self, command: str) -> dict[str, Any]:
         ibsim = self.daemons["ibsim"]

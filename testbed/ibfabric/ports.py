@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def console(ibsim: Daemon, command: str, end: re.Pattern[str], deadline_s: float
     ibsim.command(command)
     until = time.monotonic() + deadline_s
     while True:
-        text = _tail(ibsim.log, start)
+        text = tail(ibsim.log, start)
         if end.search(text) or ibsim.pid is None or time.monotonic() > until:
             return text
         time.sleep(0.01)
@@ -43,10 +44,57 @@ def simulator_ports(ibsim: Daemon) -> dict[tuple[str, int], PortState]:
     return parse_dump(console(ibsim, "Dump", _END, 2.0))
 
 
-def _tail(path: Path, start: int) -> str:
+def tail(path: Path, start: int) -> str:
+    """A text file from byte `start` on."""
     with open(path, "rb") as file:
         file.seek(start)
         return file.read().decode(errors="replace")
+
+
+def published_ports(softhca: str, run: Path) -> dict[str, dict[int, list[PortState]]] | None:
+    """What the agent has published: host -> port number -> that port of each of its HCAs.
+
+    None as long as the agent has not completed its first walk.
+    """
+    if not (run / "agent.ready").exists():
+        return None
+    try:
+        done = subprocess.run(
+            [f"{softhca}/softhca", "--dir", str(run), "ports"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return parse_ports(done.stdout) if done.returncode == 0 else None
+
+
+def parse_ports(text: str) -> dict[str, dict[int, list[PortState]]]:
+    """Reads the table of `softhca ports`: HOST DEVICE PORT STATE LID …, up to a blank line."""
+    found: dict[str, dict[int, list[PortState]]] = {}
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if not words:
+            break
+        host, _, port, state, lid = words[:5]
+        found.setdefault(host, {}).setdefault(int(port), []).append(PortState(int(lid), state))
+    return found
+
+
+def unpublished(
+    wanted: dict[tuple[str, int], int], published: dict[str, dict[int, list[PortState]]]
+) -> list[str]:
+    """Which of the wanted (host, port number) -> count the agent does not show as ACTIVE."""
+    missing = []
+    for (host, number), count in wanted.items():
+        states = [port.state for port in published.get(host, {}).get(number, [])]
+        if states.count("ACTIVE") < count:
+            shown = ", ".join(states) or "absent"
+            missing.append(f"{host} port {number} is {shown} in what softhca's agent published")
+    return missing
 
 
 def parse_dump(text: str) -> dict[tuple[str, int], PortState]:

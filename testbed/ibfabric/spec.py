@@ -98,10 +98,16 @@ def umad2sim() -> str:
     return found[0]
 
 
-def absolute_paths(options: Sequence[str]) -> list[str]:
-    """Options for a daemon that runs elsewhere: what names a file here names it there too."""
+# Log file and daemon mode are the fabric's own business.
+_REFUSED = ("-f", "--log_file", "-B", "--daemon")
+
+
+def opensm_options(options: Sequence[str]) -> list[str]:
+    """Options for OpenSM, which runs elsewhere: what names a file here names it there too."""
     result = []
     for option in options:
+        if option.partition("=")[0] in _REFUSED:
+            raise FabricError(f"OpenSM's option {option} is not for users of ib-fabric", 2)
         name, equals, value = option.partition("=")
         if not option.startswith("-") and os.path.exists(option):
             option = os.path.abspath(option)

@@ -136,7 +136,7 @@ class FabricDir:
         temporary.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
         temporary.rename(self.root / file)
 
-    def load(self, file: str) -> Any | None:
+    def load(self, file: str) -> Any:
         """Reads a JSON file of the state directory; None if absent or cut off."""
         try:
             return json.loads((self.root / file).read_text(encoding="utf-8"))
@@ -145,7 +145,7 @@ class FabricDir:
 
     def init(self) -> ProcessId | None:
         """The identity of the fabric's init as `up` recorded it."""
-        value = self.load("init.json")
+        value: Any = self.load("init.json")
         try:
             return ProcessId(int(value["pid"]), int(value["start"]), str(value["boot"]))
         except (TypeError, KeyError, ValueError):

@@ -30,8 +30,8 @@ def generate(hosts: int) -> Topology:
         nodes.append(_node(SWITCH, _SWITCH_PORTS, 0x5A00_0000_0000_0000 + (number << 8), name))
     switches = list(nodes)
     for leaf in switches[:leaves]:
-        for spine in switches[leaves:]:
-            _connect(leaf, spine)
+        for top in switches[leaves:]:
+            _connect(leaf, top)
     for number in range(1, hosts + 1):
         hca = _node(HCA, 1, 0x5B00_0000_0000_0000 + (number << 8), f"H{number} softhca0")
         _connect(switches[(number - 1) % leaves], hca)

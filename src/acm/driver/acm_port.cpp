@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "acm/driver/acm_port.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <variant>
+
+namespace wireup::acm {
+namespace {
+
+constexpr Duration kLookInterval = std::chrono::milliseconds(500);
+constexpr Duration kSendRetry = std::chrono::milliseconds(1);
+constexpr std::uint32_t kSendDepth = 128;
+/// A job that starts lets every node hear every other one within moments.
+constexpr std::uint32_t kReceiveDepth = 512;
+constexpr std::size_t kDatagramsPerTurn = 256;
+/// The engine repeats joins itself, with the port's state looked at between: few tries here.
+constexpr Duration kSaTimeout = std::chrono::milliseconds(300);
+constexpr unsigned kSaTries = 2;
+constexpr PKey kDefaultPKey{0xFFFF};
+
+umad::MadAddress sm_address(const verbs::PortInfo& info) noexcept {
+  return {info.sm_lid, info.sm_sl, info.pkey_index(kDefaultPKey).value_or(0)};
+}
+
+Source source_of(const verbs::UdDatagram& datagram) noexcept {
+  return {datagram.slid, datagram.source_qpn, datagram.path_bits, datagram.has_grh, datagram.sgid};
+}
+
+verbs::UdDestination destination_of(const Destination& to) noexcept {
+  verbs::UdDestination result;
+  result.dlid = to.dlid;
+  result.qpn = to.qpn;
+  result.qkey = QKey(kAcmQKey);
+  result.sl = to.sl;
+  result.static_rate = to.static_rate;
+  result.path_bits = to.path_bits;
+  result.global = true;
+  result.dgid = to.dgid;
+  result.flow_label = to.flow_label;
+  result.hop_limit = to.hop_limit;
+  result.traffic_class = to.traffic_class;
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AcmPort>> AcmPort::open(const Options& options, Instant now) {
+  std::unique_ptr<AcmPort> port(new AcmPort);
+  port->options_ = options;
+  auto device = verbs::Device::open(options.device);
+  if (!device) {
+    return fail(device.error());
+  }
+  port->device_.emplace(std::move(*device));
+  auto info = port->device_->query_port(options.port);
+  if (!info) {
+    return fail(info.error());
+  }
+  port->info_ = std::move(*info);
+  if (!port->info_.active) {
+    return fail(Error::make(Errc::NoSubnetManager,
+                            "%s is %s, not ACTIVE: is the subnet manager (OpenSM) running?",
+                            port->info_.name().data(), port->info_.state));
+  }
+  port->epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!port->epoll_.is_open()) {
+    return fail(Error::system(Errc::NoResources, errno, "making an epoll descriptor"));
+  }
+  if (auto opened = port->open_endpoint(); !opened) {
+    return fail(opened.error());
+  }
+  auto sa = umad::SaClient::open(
+      {options.device, options.port, sm_address(port->info_), kSaTimeout, kSaTries});
+  if (!sa) {
+    return fail(sa.error());
+  }
+  port->sa_.emplace(std::move(*sa));
+  if (auto watched = port->watch(port->sa_->fd()); !watched) {
+    return fail(watched.error());
+  }
+  port->engine_.emplace(options.engine, port->identity(), Rng(options.seed), now);
+  port->next_look_ = now + kLookInterval;
+  port->drain(now);
+  return port;
+}
+
+Result<> AcmPort::open_endpoint() {
+  const auto index = info_.pkey_index(options_.pkey);
+  if (!index.has_value() || *index >= info_.pkeys.size()) {
+    return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
+                            info_.name().data(), options_.pkey.value()));
+  }
+  table_pkey_ = info_.pkeys[*index];
+  verbs::UdEndpoint::Options options;
+  options.port = options_.port;
+  options.pkey_index = *index;
+  options.qkey = QKey(kAcmQKey);
+  options.send_depth = kSendDepth;
+  options.receive_depth = kReceiveDepth;
+  options.message_size = mad::kMadSize;
+  auto endpoint = verbs::UdEndpoint::open(*device_, options);
+  if (!endpoint) {
+    return fail(endpoint.error());
+  }
+  endpoint_.emplace(std::move(*endpoint));
+  attached_.clear();
+  if (auto armed = endpoint_->arm(); !armed) {
+    return armed;
+  }
+  return watch(endpoint_->fd());
+}
+
+Result<> AcmPort::watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    return wireup::fail(Error::system(Errc::NoResources, errno, "watching a descriptor of %s",
+                                      info_.name().data()));
+  }
+  return {};
+}
+
+PortIdentity AcmPort::identity() const noexcept {
+  return {info_.gid, info_.lid, table_pkey_, endpoint_->qpn(), info_.active_mtu, info_.active_rate};
+}
+
+Result<> AcmPort::resolve(const Gid& gid, Instant deadline, Instant now) {
+  auto result = engine_->resolve(mad::AcmAddress::gid(gid), deadline, now);
+  drain(now);
+  return result;
+}
+
+void AcmPort::path_failed(const Gid& gid) {
+  engine_->path_failed(mad::AcmAddress::gid(gid));
+}
+
+void AcmPort::progress(Instant now) {
+  if (next_look_ <= now) {
+    next_look_ = now + kLookInterval;
+    look_at_port(now);
+  }
+  receive(now);
+  sa_->progress(now);
+  handle_sa_replies(now);
+  if (const auto due = engine_->poll_timeout(); due.has_value() && *due <= now) {
+    engine_->handle_timeout(now);
+  }
+  drain(now);
+}
+
+void AcmPort::look_at_port(Instant now) {
+  auto info = device_->query_port(options_.port);
+  if (!info) {
+    // The device is going away; the requests end at their deadlines and say why.
+    join_error_ = info.error();
+    return;
+  }
+  const verbs::PortInfo before = std::exchange(info_, std::move(*info));
+  if (!info_.active) {
+    if (before.active) {
+      join_error_ = Error::make(Errc::NoSubnetManager, "%s went from ACTIVE to %s",
+                                info_.name().data(), info_.state);
+    }
+    return;
+  }
+  const bool is_same = before.active && before.gid == info_.gid && before.lid == info_.lid &&
+                       before.sm_lid == info_.sm_lid && before.sm_sl == info_.sm_sl &&
+                       before.active_mtu == info_.active_mtu &&
+                       before.active_rate == info_.active_rate && before.pkeys == info_.pkeys;
+  if (is_same) {
+    return;
+  }
+  sa_->set_sm(sm_address(info_));
+  if (before.pkeys != info_.pkeys) {
+    // The queue pair is bound to an index of the P_Key table.
+    if (auto opened = open_endpoint(); !opened) {
+      join_error_ = opened.error();
+      return;
+    }
+  }
+  joins_.clear();
+  engine_->port_changed(identity(), now);
+}
+
+void AcmPort::receive(Instant now) {
+  if (auto armed = endpoint_->arm(); !armed) {
+    join_error_ = armed.error();
+  }
+  const auto on_datagram = [&](const verbs::UdDatagram& datagram) {
+    engine_->handle_mad(source_of(datagram), datagram.bytes, now);
+  };
+  if (auto polled = endpoint_->poll(on_datagram, kDatagramsPerTurn); !polled) {
+    join_error_ = polled.error();
+  } else if (*polled == kDatagramsPerTurn) {
+    // More are waiting that were announced already: come back at once.
+    retry_send_ = now;
+    has_more_ = true;
+    return;
+  }
+  has_more_ = false;
+}
+
+void AcmPort::handle_sa_replies(Instant now) {
+  while (auto reply = sa_->poll_reply()) {
+    const auto join = joins_.find(reply->id);
+    if (join == joins_.end()) {
+      continue;
+    }
+    const Gid mgid = join->second;
+    joins_.erase(join);
+    if (!reply->record) {
+      join_error_ = reply->record.error();
+      engine_->handle_join_failure(
+          mgid, join_error_->is(Errc::Rejected) ? JoinFailure::Refused : JoinFailure::NoAnswer,
+          now);
+      continue;
+    }
+    const auto* record = std::get_if<mad::McMemberRecord>(&*reply->record);
+    if (record == nullptr || record->mgid != mgid) {
+      join_error_ =
+          Error::make(Errc::Malformed, "%s: the SA's answer to a join is of another group",
+                      info_.name().data());
+      engine_->handle_join_failure(mgid, JoinFailure::Refused, now);
+      continue;
+    }
+    engine_->handle_join_reply(*record, now);
+  }
+}
+
+void AcmPort::drain(Instant now) {
+  while (const auto command = engine_->poll_join(now)) {
+    joins_.emplace(sa_->join(command->record, command->component_mask, now), command->record.mgid);
+  }
+  while (auto event = engine_->poll_event()) {
+    if (const auto* joined = std::get_if<GroupJoined>(&*event)) {
+      attach(*joined);
+    } else {
+      events_.push_back(std::move(*event));
+    }
+  }
+  // A join can have ended at once, for lack of a MAD buffer: its reply is taken in the next turn.
+  send_waiting();
+  if (waiting_.has_value()) {
+    retry_send_ = now + kSendRetry;
+  }
+}
+
+void AcmPort::send_waiting() {
+  while (true) {
+    if (!waiting_.has_value()) {
+      waiting_ = engine_->poll_transmit();
+    }
+    if (!waiting_.has_value()) {
+      return;
+    }
+    const auto sent = endpoint_->send(destination_of(waiting_->to), waiting_->bytes);
+    if (!sent && sent.error().is(Errc::Busy)) {
+      return;
+    }
+    // A datagram that cannot be sent is like one that was lost: its retry follows.
+    if (!sent) {
+      send_error_ = sent.error();
+    }
+    waiting_.reset();
+  }
+}
+
+void AcmPort::attach(const GroupJoined& group) {
+  if (const auto at = attached_.find(group.mgid); at != attached_.end()) {
+    if (at->second == group.mlid) {
+      return;
+    }
+    static_cast<void>(endpoint_->detach(group.mgid, at->second));
+    attached_.erase(at);
+  }
+  if (auto attached = endpoint_->attach(group.mgid, group.mlid); !attached) {
+    send_error_ = attached.error();
+    return;
+  }
+  attached_[group.mgid] = group.mlid;
+}
+
+std::optional<Event> AcmPort::poll_event() {
+  if (events_.empty()) {
+    return std::nullopt;
+  }
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+std::optional<Instant> AcmPort::poll_timeout() const {
+  Instant earliest = next_look_;
+  if (waiting_.has_value() || has_more_) {
+    earliest = std::min(earliest, retry_send_);
+  }
+  for (const auto& at : {engine_->poll_timeout(), sa_->poll_timeout()}) {
+    if (at.has_value()) {
+      earliest = std::min(earliest, *at);
+    }
+  }
+  return earliest;
+}
+
+Error AcmPort::explain(const PathUnresolved& unresolved) const {
+  const GidText peer = to_text(unresolved.address.as_gid().value_or(Gid{}));
+  const auto name = info_.name();
+  switch (unresolved.reason) {
+    case UnresolvedReason::NotJoined:
+      if (!info_.active) {
+        return Error::make(Errc::NoSubnetManager,
+                           "%s is %s, not ACTIVE: is the subnet manager (OpenSM) running?",
+                           name.data(), info_.state);
+      }
+      if (!join_error_.has_value()) {
+        return Error::make(Errc::NoSubnetManager,
+                           "%s has not joined its multicast group yet: is "
+                           "the subnet manager (OpenSM) running?",
+                           name.data());
+      }
+      if (join_error_->is(Errc::Timeout)) {
+        return Error::make(Errc::NoSubnetManager, "%.*s",
+                           static_cast<int>(join_error_->what().size()),
+                           join_error_->what().data());
+      }
+      return *join_error_;
+    case UnresolvedReason::NoAnswer:
+    case UnresolvedReason::Absent:
+      if (send_error_.has_value()) {
+        return Error::make(Errc::PathUnresolved, "no path to %s: %.*s", peer.data(),
+                           static_cast<int>(send_error_->what().size()),
+                           send_error_->what().data());
+      }
+      return Error::make(Errc::PathUnresolved,
+                         "GID %s %s on %s, P_Key 0x%04x: is its node up, in this partition, and "
+                         "does it run wireup or ibacm?",
+                         peer.data(),
+                         unresolved.reason == UnresolvedReason::Absent
+                             ? "was silent to ACM requests a moment ago"
+                             : "does not answer ACM requests",
+                         name.data(), table_pkey_.value());
+    case UnresolvedReason::Refused:
+      return Error::make(Errc::PathUnresolved, "GID %s refused an ACM request of %s", peer.data(),
+                         name.data());
+  }
+  return Error(Errc::Internal);
+}
+
+}  // namespace wireup::acm

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "acm/engine/engine.hpp"
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "umad/sa_client.hpp"
+#include "verbs/device.hpp"
+#include "verbs/ud_endpoint.hpp"
+
+namespace wireup::acm {
+
+/// The ACM engine on a real port: its queue pair, its joins through the SA, and a look at the port
+/// every half second, since a new LID or subnet manager voids what was learned. Not thread-safe,
+/// never blocks. Not movable: it is held by a unique_ptr.
+class AcmPort {
+ public:
+  struct Options {
+    std::string device;
+    std::uint8_t port = 1;
+    PKey pkey{0xFFFF};
+    Config engine;
+    std::uint64_t seed = 0;
+  };
+  /// Errc::NoDevice, Errc::NoSubnetManager (the port is not ACTIVE), Errc::NoPermission (no
+  /// CAP_NET_RAW for the privileged Q_Key, or no access to the MAD device), Errc::MemlockLimit,
+  /// Errc::InvalidArgument (the port has no such P_Key).
+  [[nodiscard]] static Result<std::unique_ptr<AcmPort>> open(const Options& options, Instant now);
+
+  [[nodiscard]] Result<> resolve(const Gid& gid, Instant deadline, Instant now);
+  void path_failed(const Gid& gid);
+
+  /// Readable when progress() has something to do.
+  [[nodiscard]] int fd() const noexcept { return epoll_.value(); }
+  void progress(Instant now);
+  /// PathLearned, PathUnresolved or Invalidated.
+  [[nodiscard]] std::optional<Event> poll_event();
+  [[nodiscard]] std::optional<Instant> poll_timeout() const;
+
+  /// The error for a request that failed.
+  [[nodiscard]] Error explain(const PathUnresolved& unresolved) const;
+  [[nodiscard]] const verbs::PortInfo& info() const noexcept { return info_; }
+  [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
+
+ private:
+  AcmPort() = default;
+  [[nodiscard]] Result<> open_endpoint();
+  [[nodiscard]] PortIdentity identity() const noexcept;
+  void look_at_port(Instant now);
+  void receive(Instant now);
+  void handle_sa_replies(Instant now);
+  void drain(Instant now);
+  void send_waiting();
+  void attach(const GroupJoined& group);
+  [[nodiscard]] Result<> watch(int fd);
+
+  Options options_;
+  verbs::PortInfo info_;
+  // Destroyed from the bottom up: the queue pair before its device.
+  std::optional<verbs::Device> device_;
+  UniqueFd epoll_;
+  std::optional<verbs::UdEndpoint> endpoint_;
+  std::optional<umad::SaClient> sa_;
+  std::optional<Engine> engine_;
+  PKey table_pkey_;
+  std::map<umad::SaRequestId, Gid> joins_;
+  std::map<Gid, Lid> attached_;
+  /// Why the last join failed.
+  std::optional<Error> join_error_;
+  /// Why the last datagram could not be sent, or the queue pair not be attached.
+  std::optional<Error> send_error_;
+  /// A datagram that found no send buffer.
+  std::optional<Transmit> waiting_;
+  /// receive() stopped at its bound.
+  bool has_more_ = false;
+  Instant retry_send_;
+  Instant next_look_;
+  std::deque<Event> events_;
+};
+
+}  // namespace wireup::acm

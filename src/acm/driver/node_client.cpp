@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "acm/driver/node_client.hpp"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "acm/cache/node_cache.hpp"
+#include "acm/driver/node_directory.hpp"
+#include "acm/driver/node_lock.hpp"
+#include "acm/driver/resolver.hpp"
+#include "acm/driver/service_message.hpp"
+#include "acm/driver/service_socket.hpp"
+#include "acm/engine/port_identity.hpp"
+#include "base/clock.hpp"
+#include "base/unique_fd.hpp"
+
+namespace wireup::acm {
+namespace {
+
+/// How often a rank looks whether the resolver still beats.
+constexpr Duration kWatchInterval = std::chrono::seconds(1);
+/// Silence after which, seen at two looks in a row, a resolver is taken as stopped. Twice, because
+/// a whole job that was stopped and goes on finds every beat old at its first look.
+constexpr Duration kSilenceLimit = std::chrono::seconds(2);
+/// Waits between tries to reach a resolver that is just starting.
+constexpr Duration kFirstReconnect = std::chrono::milliseconds(2);
+constexpr Duration kMaxReconnect = std::chrono::milliseconds(100);
+/// The resolver is told a deadline this much earlier, so that its answer, which knows the reason,
+/// is here before ours.
+constexpr Duration kAnswerMargin = std::chrono::milliseconds(50);
+/// A path older than this is asked for again.
+constexpr Duration kMaxAge = std::chrono::hours(24);
+constexpr int kRepliesPerTurn = 1024;
+
+}  // namespace
+
+struct NodeClient::State {
+  struct Pending {
+    /// As the caller wrote it.
+    PathKey asked;
+    Instant deadline;
+    bool is_sent = false;
+  };
+
+  NodeClientOptions options;
+  verbs::PortInfo port;
+  PKey table_pkey;
+  NodeDirectory directory;
+  NodeLock lock;
+  UniqueFd epoll;
+  // Before the lock and the directory go, the resolver must have ended.
+  std::unique_ptr<Resolver> resolver;
+  std::optional<CacheReader> cache;
+  /// The epoch of the cache and the socket.
+  std::uint64_t epoch = 0;
+  UniqueFd socket;
+  /// The socket's queue was full: it is watched for room.
+  bool wants_room = false;
+  std::map<PathKey, Pending> pending;
+  std::deque<Resolution> done;
+  Instant next_connect;
+  Duration reconnect_wait = kFirstReconnect;
+  Instant next_watch;
+  bool was_silent = false;
+  /// Why there is no resolver.
+  Error last_error{Errc::PathUnresolved};
+
+  State(NodeDirectory directory_, NodeLock lock_)
+      : directory(std::move(directory_)), lock(std::move(lock_)) {}
+  ~State() { end_resolver(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  [[nodiscard]] std::optional<PathKey> normalise(PathKey key) const noexcept;
+  [[nodiscard]] ResolvedPath local() const noexcept;
+  void end_resolver();
+  void watch(Instant now);
+  void follow_epoch(Instant now);
+  void connect(Instant now);
+  void elect(Instant now);
+  void connected(UniqueFd fd, Instant now);
+  void disconnect(Instant now);
+  void open_cache();
+  void send_pending(Instant now);
+  bool watch_room(bool wanted) noexcept;
+  void receive(Instant now);
+  void handle_reply(const ServiceReply& reply);
+  void finish(std::map<PathKey, Pending>::iterator at, Result<ResolvedPath> path);
+  void expire(Instant now);
+};
+
+std::optional<PathKey> NodeClient::State::normalise(PathKey key) const noexcept {
+  if (key.sgid != port.gid || key.pkey.partition() != table_pkey.partition()) {
+    return std::nullopt;
+  }
+  key.pkey = table_pkey;
+  return key;
+}
+
+ResolvedPath NodeClient::State::local() const noexcept {
+  ResolvedPath path;
+  path.record =
+      local_path({port.gid, port.lid, table_pkey, Qpn(), port.active_mtu, port.active_rate});
+  path.origin = PathOrigin::Local;
+  return path;
+}
+
+void NodeClient::State::end_resolver() {
+  if (resolver != nullptr) {
+    const std::uint64_t held = resolver->epoch();
+    resolver.reset();
+    lock.unlock(held);
+  }
+}
+
+/// Has the resolver stopped beating? Then this process starts the next epoch.
+void NodeClient::State::watch(Instant now) {
+  if (next_watch > now) {
+    return;
+  }
+  next_watch = now + kWatchInterval;
+  const bool is_mine = resolver != nullptr && !resolver->has_ended();
+  const bool is_silent = !is_mine && lock.silence(now) > kSilenceLimit;
+  if (is_silent && was_silent && options.may_resolve) {
+    const std::uint64_t ended = lock.epoch();
+    // A free lock means that it died: then the epoch goes on with another resolver.
+    auto locked = lock.try_lock(ended);
+    if (locked && *locked) {
+      lock.unlock(ended);
+    } else {
+      lock.end_epoch(ended);
+    }
+    disconnect(now);
+    follow_epoch(now);
+  }
+  was_silent = is_silent;
+}
+
+void NodeClient::State::follow_epoch(Instant now) {
+  const std::uint64_t current = lock.epoch();
+  if (resolver != nullptr && (resolver->epoch() != current || resolver->has_ended())) {
+    end_resolver();
+  }
+  if (current != epoch) {
+    epoch = current;
+    cache.reset();
+    disconnect(now);
+  }
+}
+
+void NodeClient::State::connect(Instant now) {
+  if (socket.is_open() || next_connect > now) {
+    return;
+  }
+  follow_epoch(now);
+  next_connect = now + reconnect_wait;
+  reconnect_wait = std::min(reconnect_wait * 2, kMaxReconnect);
+  auto fd = connect_to(directory.socket_path(epoch));
+  if (fd) {
+    connected(std::move(*fd), now);
+    return;
+  }
+  last_error = fd.error();
+  if (fd.error().is(Errc::NotFound)) {
+    elect(now);
+  }
+}
+
+/// Nobody listens: become the resolver, unless another process was faster.
+void NodeClient::State::elect(Instant now) {
+  if (!options.may_resolve) {
+    last_error = Error::make(Errc::PathUnresolved,
+                             "no process of this node resolves paths for %s, and this one may not "
+                             "(option may_resolve)",
+                             port.name().data());
+    return;
+  }
+  // A resolver of ours that listens no more has not noticed that its epoch is over; it will.
+  if (resolver != nullptr) {
+    return;
+  }
+  auto locked = lock.try_lock(epoch);
+  if (!locked) {
+    last_error = locked.error();
+    return;
+  }
+  if (!*locked) {
+    return;
+  }
+  auto started = Resolver::start(
+      {directory, epoch, port.device, port.port, options.pkey, options.cache_entries}, lock);
+  if (!started) {
+    last_error = started.error();
+    lock.unlock(epoch);
+    return;
+  }
+  resolver = std::move(*started);
+  if (epoch > 0) {
+    // What a stopped resolver left. It keeps its open files, and steps down when it goes on.
+    unlink(directory.socket_path(epoch - 1).c_str());
+    unlink(directory.cache_path(epoch - 1).c_str());
+  }
+  if (auto fd = connect_to(directory.socket_path(epoch))) {
+    connected(std::move(*fd), now);
+  }
+}
+
+void NodeClient::State::connected(UniqueFd fd, Instant now) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ctl(epoll.value(), EPOLL_CTL_ADD, fd.value(), &event) != 0) {
+    last_error = Error::system(Errc::NoResources, errno, "watching the resolver's socket");
+    return;
+  }
+  socket = std::move(fd);
+  wants_room = false;
+  reconnect_wait = kFirstReconnect;
+  open_cache();
+  send_pending(now);
+}
+
+void NodeClient::State::disconnect(Instant now) {
+  // Closing takes it out of the epoll set.
+  socket.reset();
+  for (auto& [key, waiting] : pending) {
+    waiting.is_sent = false;
+  }
+  next_connect = now;
+  reconnect_wait = kFirstReconnect;
+}
+
+void NodeClient::State::open_cache() {
+  if (cache.has_value()) {
+    return;
+  }
+  // Not there yet: the resolver makes it when its port is open. Every path comes by reply then.
+  if (auto opened = CacheReader::open(directory.cache_path(epoch))) {
+    cache.emplace(std::move(*opened));
+  }
+}
+
+void NodeClient::State::send_pending(Instant now) {
+  for (auto& [key, waiting] : pending) {
+    if (waiting.is_sent) {
+      continue;
+    }
+    ServiceRequest request;
+    request.key = key;
+    const Duration left = std::max(Duration::zero(), waiting.deadline - now);
+    request.limit = left - std::min(left / 4, kAnswerMargin);
+    switch (send_packet(socket.value(), encode(request))) {
+      case SendOutcome::Sent:
+        waiting.is_sent = true;
+        break;
+      case SendOutcome::WouldBlock:
+        if (!watch_room(true)) {
+          disconnect(now);
+        }
+        return;
+      case SendOutcome::Closed:
+        disconnect(now);
+        return;
+    }
+  }
+  if (wants_room && !watch_room(false)) {
+    disconnect(now);
+  }
+}
+
+bool NodeClient::State::watch_room(bool wanted) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (wanted) {
+    event.events |= EPOLLOUT;
+  }
+  wants_room = wanted;
+  return epoll_ctl(epoll.value(), EPOLL_CTL_MOD, socket.value(), &event) == 0;
+}
+
+void NodeClient::State::receive(Instant now) {
+  for (int i = 0; i < kRepliesPerTurn && socket.is_open(); ++i) {
+    ServiceReplyBytes buffer{};
+    const ReceivedPacket packet = receive_packet(socket.value(), buffer);
+    if (packet.outcome == ReceiveOutcome::WouldBlock) {
+      return;
+    }
+    const auto reply = packet.outcome == ReceiveOutcome::Received && !packet.is_cut
+                           ? decode_reply(std::span(buffer).first(packet.size))
+                           : Result<ServiceReply>(fail(Errc::PeerGone));
+    if (!reply) {
+      disconnect(now);
+      return;
+    }
+    open_cache();
+    handle_reply(*reply);
+  }
+}
+
+void NodeClient::State::handle_reply(const ServiceReply& reply) {
+  const auto at = pending.find(reply.key);
+  if (at != pending.end()) {
+    finish(at, reply.path);
+  }
+}
+
+void NodeClient::State::finish(std::map<PathKey, Pending>::iterator at, Result<ResolvedPath> path) {
+  done.push_back({at->second.asked, std::move(path)});
+  pending.erase(at);
+}
+
+void NodeClient::State::expire(Instant now) {
+  for (auto at = pending.begin(); at != pending.end();) {
+    const auto here = at++;
+    if (here->second.deadline > now) {
+      continue;
+    }
+    if (here->second.is_sent) {
+      finish(here, fail(Error::make(Errc::Timeout,
+                                    "the node's resolver did not answer for GID %s in time",
+                                    to_text(here->first.dgid).data())));
+    } else {
+      finish(here, fail(last_error));
+    }
+  }
+}
+
+Result<NodeClient> NodeClient::open(const NodeClientOptions& options, const verbs::PortInfo& port) {
+  const auto index = port.pkey_index(options.pkey);
+  if (!index.has_value() || *index >= port.pkeys.size()) {
+    return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
+                            port.name().data(), options.pkey.value()));
+  }
+  auto directory = NodeDirectory::open(options.directory, options.cache_directory, port.port_guid,
+                                       port.pkeys[*index]);
+  if (!directory) {
+    return fail(directory.error());
+  }
+  auto lock = NodeLock::open(directory->lock_path());
+  if (!lock) {
+    return fail(lock.error());
+  }
+  auto state = std::make_unique<State>(std::move(*directory), std::move(*lock));
+  state->options = options;
+  state->port = port;
+  state->table_pkey = port.pkeys[*index];
+  state->epoll.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!state->epoll.is_open()) {
+    return fail(Error::system(Errc::NoResources, errno, "making an epoll descriptor"));
+  }
+  const Instant now = monotonic_now();
+  state->epoch = state->lock.epoch();
+  state->next_connect = now;
+  state->next_watch = now + kWatchInterval;
+  state->connect(now);
+  return NodeClient(std::move(state));
+}
+
+NodeClient::NodeClient(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+NodeClient::NodeClient(NodeClient&&) noexcept = default;
+NodeClient& NodeClient::operator=(NodeClient&&) noexcept = default;
+NodeClient::~NodeClient() = default;
+
+std::optional<ResolvedPath> NodeClient::lookup(const PathKey& key) const {
+  const auto wanted = state_->normalise(key);
+  if (!wanted.has_value()) {
+    return std::nullopt;
+  }
+  if (wanted->sgid == wanted->dgid) {
+    return state_->local();
+  }
+  // A cache of an epoch that is over gets no more news.
+  if (!state_->cache.has_value() || state_->epoch != state_->lock.epoch()) {
+    return std::nullopt;
+  }
+  const Instant now = monotonic_now();
+  auto path = state_->cache->lookup(*wanted, now);
+  if (!path.has_value() && !wanted->service_id.is_zero() && !wanted->sl.has_value()) {
+    // What was heard on the fabric was stored for no service in particular.
+    PathKey any = *wanted;
+    any.service_id = ServiceId();
+    path = state_->cache->lookup(any, now);
+  }
+  if (path.has_value() && path->age > kMaxAge) {
+    return std::nullopt;
+  }
+  return path;
+}
+
+Result<> NodeClient::request(const PathKey& key, Instant deadline) {
+  const auto wanted = state_->normalise(key);
+  if (!wanted.has_value()) {
+    return fail(Error::make(Errc::InvalidArgument,
+                            "a path from GID %s, P_Key 0x%04x was asked for, but %s has GID %s, "
+                            "P_Key 0x%04x",
+                            to_text(key.sgid).data(), key.pkey.value(), state_->port.name().data(),
+                            to_text(state_->port.gid).data(), state_->table_pkey.value()));
+  }
+  if (wanted->sgid == wanted->dgid) {
+    state_->done.push_back({key, state_->local()});
+    return {};
+  }
+  const auto [at, is_new] =
+      state_->pending.try_emplace(*wanted, State::Pending{key, deadline, false});
+  if (!is_new && deadline > at->second.deadline) {
+    at->second.deadline = deadline;
+    at->second.is_sent = false;
+  }
+  if (state_->socket.is_open()) {
+    state_->send_pending(monotonic_now());
+  }
+  return {};
+}
+
+int NodeClient::fd() const noexcept {
+  return state_->epoll.value();
+}
+
+void NodeClient::progress(Instant now) {
+  state_->follow_epoch(now);
+  state_->watch(now);
+  if (state_->socket.is_open()) {
+    state_->receive(now);
+  }
+  state_->connect(now);
+  if (state_->socket.is_open()) {
+    state_->send_pending(now);
+  }
+  state_->expire(now);
+}
+
+std::optional<Resolution> NodeClient::poll_resolution() {
+  if (state_->done.empty()) {
+    return std::nullopt;
+  }
+  Resolution resolution = std::move(state_->done.front());
+  state_->done.pop_front();
+  return resolution;
+}
+
+std::optional<Instant> NodeClient::poll_timeout() const {
+  if (!state_->done.empty()) {
+    // Nothing to wait for: poll_resolution() has one.
+    return Instant();
+  }
+  Instant earliest = state_->next_watch;
+  if (!state_->socket.is_open()) {
+    earliest = std::min(earliest, state_->next_connect);
+  }
+  for (const auto& [key, waiting] : state_->pending) {
+    earliest = std::min(earliest, waiting.deadline);
+  }
+  return earliest;
+}
+
+void NodeClient::path_failed(const PathKey& key) {
+  const auto wanted = state_->normalise(key);
+  if (!wanted.has_value() || !state_->socket.is_open()) {
+    return;
+  }
+  ServiceRequest request;
+  request.op = ServiceOp::PathFailed;
+  request.key = *wanted;
+  // Lost when the socket is full or the resolver just went: the caller finds the path failing
+  // again, or its next resolver starts without it.
+  static_cast<void>(send_packet(state_->socket.value(), encode(request)));
+}
+
+bool NodeClient::is_resolver() const noexcept {
+  return state_->resolver != nullptr && !state_->resolver->has_ended();
+}
+
+}  // namespace wireup::acm

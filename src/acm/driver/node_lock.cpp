@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "acm/driver/node_lock.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace wireup::acm {
+namespace {
+
+constexpr std::size_t kFileSize = 4096;
+/// Epochs beyond this do not fit a lock's offset; 2^40 take-overs will not happen, but the number
+/// comes from a file.
+constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << 40U) - 1;
+
+}  // namespace
+
+Result<NodeLock> NodeLock::open(const std::string& path) {
+  auto fd = open_trusted(path, O_RDWR | O_CREAT);
+  if (!fd) {
+    return fail(fd.error());
+  }
+  // A new file is all zero: epoch 0, no beat. Growing it twice does no harm.
+  const auto size = file_size(fd->value(), path);
+  if (!size) {
+    return fail(size.error());
+  }
+  if (*size < kFileSize && ftruncate(fd->value(), static_cast<off_t>(kFileSize)) != 0) {
+    return fail(Error::system(Errc::NoResources, errno, "making the node lock %s", path.c_str()));
+  }
+  auto mapping = Mapping::map(fd->value(), kFileSize, true, path);
+  if (!mapping) {
+    return fail(mapping.error());
+  }
+  NodeLock lock;
+  lock.path_ = path;
+  lock.fd_ = std::move(*fd);
+  lock.mapping_ = std::move(*mapping);
+  return lock;
+}
+
+std::uint64_t NodeLock::epoch() const noexcept {
+  return shared().epoch.load(std::memory_order_acquire) & kEpochMask;
+}
+
+void NodeLock::end_epoch(std::uint64_t epoch) noexcept {
+  std::uint64_t current = shared().epoch.load(std::memory_order_acquire);
+  if ((current & kEpochMask) == epoch) {
+    shared().epoch.compare_exchange_strong(current, epoch + 1, std::memory_order_acq_rel);
+  }
+}
+
+Result<bool> NodeLock::set_lock(short type, std::uint64_t epoch) noexcept {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(epoch);
+  lock.l_len = 1;
+  if (fcntl(fd_.value(), F_OFD_SETLK, &lock) == 0) {
+    return true;
+  }
+  if (errno == EAGAIN || errno == EACCES) {
+    return false;
+  }
+  return fail(Error::system(Errc::NoResources, errno,
+                            "locking %s (is it on a network file system "
+                            "without locks?)",
+                            path_.c_str()));
+}
+
+Result<bool> NodeLock::try_lock(std::uint64_t epoch) {
+  return set_lock(F_WRLCK, epoch);
+}
+
+void NodeLock::unlock(std::uint64_t epoch) noexcept {
+  // Cannot fail for a lock that is held; if it did, the end of the process frees it.
+  static_cast<void>(set_lock(F_UNLCK, epoch));
+}
+
+void NodeLock::beat(Instant now) noexcept {
+  shared().last_beat.store(now.time_since_epoch().count(), std::memory_order_release);
+}
+
+Duration NodeLock::silence(Instant now) const noexcept {
+  const std::int64_t last = shared().last_beat.load(std::memory_order_acquire);
+  const Instant at{Duration(last)};
+  // A beat in the future is one of another boot.
+  if (last <= 0 || at > now + std::chrono::seconds(1)) {
+    return Duration::max();
+  }
+  return now > at ? now - at : Duration::zero();
+}
+
+}  // namespace wireup::acm

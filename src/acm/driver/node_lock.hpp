@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "acm/cache/mapping.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "base/unique_fd.hpp"
+
+namespace wireup::acm {
+
+/// Who is the node's resolver: a lock, an epoch and a heartbeat in one small shared file.
+///
+/// The resolver holds an open-file-description lock on the byte whose offset is the epoch, and
+/// beats. When it ends or dies the lock is free and another process takes it in the same epoch.
+/// When it is stopped, or a child of it still holds the descriptor, the lock stays but the beat
+/// does not: then another process starts the next epoch, which has a lock of its own, and the old
+/// resolver steps down when it sees that.
+///
+/// Move-only. epoch(), beat() and last_beat() may be called by any thread.
+class NodeLock {
+ public:
+  /// Opens or makes the file. Errc::NoPermission when it is not to be trusted.
+  [[nodiscard]] static Result<NodeLock> open(const std::string& path);
+
+  [[nodiscard]] std::uint64_t epoch() const noexcept;
+  /// Ends `epoch`, if it is still the current one, and starts the next.
+  void end_epoch(std::uint64_t epoch) noexcept;
+
+  /// Takes the lock of the epoch; false when another process, or another NodeLock, holds it.
+  [[nodiscard]] Result<bool> try_lock(std::uint64_t epoch);
+  /// Gives back what try_lock() took.
+  void unlock(std::uint64_t epoch) noexcept;
+
+  void beat(Instant now) noexcept;
+  /// Time since the last beat; a very long one when there was none in this boot.
+  [[nodiscard]] Duration silence(Instant now) const noexcept;
+
+ private:
+  struct Shared {
+    std::atomic<std::uint64_t> epoch;
+    /// Nanoseconds of CLOCK_MONOTONIC, one clock for all processes of a node; 0 = never.
+    std::atomic<std::int64_t> last_beat;
+  };
+  static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+  [[nodiscard]] Shared& shared() const noexcept {
+    return *static_cast<Shared*>(mapping_.address());
+  }
+  [[nodiscard]] Result<bool> set_lock(short type, std::uint64_t epoch) noexcept;
+
+  std::string path_;
+  UniqueFd fd_;
+  Mapping mapping_;
+};
+
+}  // namespace wireup::acm

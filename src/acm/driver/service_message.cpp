@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "acm/driver/service_message.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.hpp"
+#include "mad/gid_field.hpp"
+
+namespace wireup::acm {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x574E5231;  // "WNR1"
+constexpr std::uint8_t kNoSl = 0xFF;
+/// Longest wait a request may name: longer ones are a defect of the asker.
+constexpr Duration kMaxLimit = std::chrono::hours(24);
+
+// Both messages begin alike: magic 0, operation 4, SL 5, P_Key 6, SGID 8, DGID 24, service id 40.
+constexpr std::size_t kOp = 4;
+constexpr std::size_t kSl = 5;
+constexpr std::size_t kPKey = 6;
+constexpr std::size_t kSgid = 8;
+constexpr std::size_t kDgid = 24;
+constexpr std::size_t kServiceId = 40;
+// Request.
+constexpr std::size_t kLimit = 48;
+// Reply.
+constexpr std::size_t kStatus = 48;
+constexpr std::size_t kOrigin = 52;
+constexpr std::size_t kGeneration = 56;
+constexpr std::size_t kAge = 64;
+constexpr std::size_t kRecord = 72;
+constexpr std::size_t kText = kRecord + mad::PathRecord::kSize;
+static_assert(kLimit + 8 == ServiceRequest::kSize);
+static_assert(kText + Error::kDetailSize == ServiceReply::kSize);
+
+void put_prefix(std::span<std::uint8_t> to, ServiceOp op, const PathKey& key) noexcept {
+  store_be(to, 0, 4, kMagic);
+  store_be(to, kOp, 1, static_cast<std::uint8_t>(op));
+  store_be(to, kSl, 1, key.sl.has_value() ? key.sl->value() : kNoSl);
+  store_be(to, kPKey, 2, key.pkey.value());
+  mad::store_gid(key.sgid, to, kSgid);
+  mad::store_gid(key.dgid, to, kDgid);
+  store_be(to, kServiceId, 8, key.service_id.value());
+}
+
+/// The key of a message whose size has been checked.
+Result<PathKey> parse_prefix(std::span<const std::uint8_t> bytes) noexcept {
+  if (load_be(bytes, 0, 4) != kMagic) {
+    return fail(Error::make(Errc::Malformed, "resolver message with magic 0x%08x",
+                            static_cast<unsigned>(load_be(bytes, 0, 4))));
+  }
+  PathKey key;
+  const auto sl = static_cast<std::uint8_t>(load_be(bytes, kSl, 1));
+  if (sl != kNoSl) {
+    if (sl > Sl::kMax) {
+      return fail(Error::make(Errc::Malformed, "resolver message with SL %u", sl));
+    }
+    key.sl = Sl(sl);
+  }
+  key.pkey = PKey(static_cast<std::uint16_t>(load_be(bytes, kPKey, 2)));
+  key.sgid = mad::load_gid(bytes, kSgid);
+  key.dgid = mad::load_gid(bytes, kDgid);
+  key.service_id = ServiceId(load_be(bytes, kServiceId, 8));
+  return key;
+}
+
+Result<> check_size(std::span<const std::uint8_t> bytes, std::size_t size) noexcept {
+  if (bytes.size() != size) {
+    return fail(Error::make(Errc::Malformed, "resolver message of %zu bytes, expected %zu",
+                            bytes.size(), size));
+  }
+  return {};
+}
+
+/// The sender's error with its text; a number that we do not know becomes Internal.
+Error parse_error(std::span<const std::uint8_t> bytes, std::uint32_t status) noexcept {
+  const auto number = static_cast<Errc>(status);
+  const Errc kind = error_name(number) == "Unknown" ? Errc::Internal : number;
+  std::array<char, Error::kDetailSize> text{};
+  std::memcpy(text.data(), bytes.data() + kText, text.size() - 1);
+  // The text goes to terminals and logs.
+  std::replace_if(
+      text.begin(), text.end() - 1, [](char c) { return c != '\0' && (c < ' ' || c > '~'); }, '?');
+  return Error::make(kind, "%s", text.data());
+}
+
+}  // namespace
+
+ServiceRequestBytes encode(const ServiceRequest& request) noexcept {
+  ServiceRequestBytes bytes{};
+  put_prefix(bytes, request.op, request.key);
+  const Duration limit = std::clamp(request.limit, Duration::zero(), kMaxLimit);
+  store_be(bytes, kLimit, 8, static_cast<std::uint64_t>(limit.count()));
+  return bytes;
+}
+
+ServiceReplyBytes encode(const ServiceReply& reply) noexcept {
+  ServiceReplyBytes bytes{};
+  const std::span<std::uint8_t> to = bytes;
+  put_prefix(to, ServiceOp::Resolved, reply.key);
+  if (!reply.path) {
+    const Error& error = reply.path.error();
+    const bool is_ours = error.code().category() == error_category();
+    store_be(to, kStatus, 4,
+             static_cast<std::uint32_t>(is_ours ? error.code().value()
+                                                : static_cast<int>(Errc::Internal)));
+    const std::string_view text = error.what();
+    std::memcpy(to.data() + kText, text.data(), std::min(text.size(), Error::kDetailSize - 1));
+    return bytes;
+  }
+  store_be(to, kOrigin, 1, static_cast<std::uint8_t>(reply.path->origin));
+  store_be(to, kGeneration, 4, reply.path->generation);
+  store_be(to, kAge, 8, static_cast<std::uint64_t>(reply.path->age.count()));
+  mad::serialize(reply.path->record, to.subspan<kRecord, mad::PathRecord::kSize>());
+  return bytes;
+}
+
+Result<ServiceRequest> decode_request(std::span<const std::uint8_t> bytes) noexcept {
+  if (auto size = check_size(bytes, ServiceRequest::kSize); !size) {
+    return fail(size.error());
+  }
+  const auto key = parse_prefix(bytes);
+  if (!key) {
+    return fail(key.error());
+  }
+  const auto op = static_cast<std::uint8_t>(load_be(bytes, kOp, 1));
+  if (op != static_cast<std::uint8_t>(ServiceOp::Resolve) &&
+      op != static_cast<std::uint8_t>(ServiceOp::PathFailed)) {
+    return fail(Error::make(Errc::Malformed, "request to the resolver with operation %u", op));
+  }
+  const std::uint64_t limit = load_be(bytes, kLimit, 8);
+  if (limit > static_cast<std::uint64_t>(kMaxLimit.count())) {
+    return fail(Error::make(Errc::Malformed, "request to the resolver with a limit above a day"));
+  }
+  return ServiceRequest{static_cast<ServiceOp>(op), *key,
+                        Duration(static_cast<std::int64_t>(limit))};
+}
+
+Result<ServiceReply> decode_reply(std::span<const std::uint8_t> bytes) noexcept {
+  if (auto size = check_size(bytes, ServiceReply::kSize); !size) {
+    return fail(size.error());
+  }
+  const auto key = parse_prefix(bytes);
+  if (!key) {
+    return fail(key.error());
+  }
+  if (load_be(bytes, kOp, 1) != static_cast<std::uint8_t>(ServiceOp::Resolved)) {
+    return fail(
+        Error::make(Errc::Malformed, "reply of the resolver with operation %u", bytes[kOp]));
+  }
+  const auto status = static_cast<std::uint32_t>(load_be(bytes, kStatus, 4));
+  if (status != 0) {
+    return ServiceReply{*key, fail(parse_error(bytes, status))};
+  }
+  const auto origin = static_cast<PathOrigin>(load_be(bytes, kOrigin, 1));
+  const std::uint64_t age = load_be(bytes, kAge, 8);
+  if (origin_name(origin) == "unknown" || age > static_cast<std::uint64_t>(INT64_MAX)) {
+    return fail(
+        Error::make(Errc::Malformed, "reply of the resolver with origin %u", bytes[kOrigin]));
+  }
+  ResolvedPath path;
+  path.record = mad::parse_path_record(bytes.subspan<kRecord, mad::PathRecord::kSize>())
+                    .value_or(mad::PathRecord{});
+  path.origin = origin;
+  path.generation = static_cast<std::uint32_t>(load_be(bytes, kGeneration, 4));
+  path.age = Duration(static_cast<std::int64_t>(age));
+  return ServiceReply{*key, path};
+}
+
+}  // namespace wireup::acm

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "acm/engine/path.hpp"
+#include "base/error.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+
+namespace wireup::acm {
+
+// Messages between a rank and the node's resolver, one a packet of a seqpacket socket. They never
+// leave the node, but are checked like everything that comes from a socket. Big-endian.
+
+enum class ServiceOp : std::uint8_t { Resolve = 1, PathFailed = 2, Resolved = 0x81 };
+
+struct ServiceRequest {
+  static constexpr std::size_t kSize = 56;
+  ServiceOp op = ServiceOp::Resolve;
+  PathKey key;
+  /// Time the asker will wait, from now; only of Resolve.
+  Duration limit{};
+  friend bool operator==(const ServiceRequest&, const ServiceRequest&) noexcept = default;
+};
+
+struct ServiceReply {
+  static constexpr std::size_t kSize = 376;
+  PathKey key;
+  Result<ResolvedPath> path;
+};
+
+using ServiceRequestBytes = std::array<std::uint8_t, ServiceRequest::kSize>;
+using ServiceReplyBytes = std::array<std::uint8_t, ServiceReply::kSize>;
+
+[[nodiscard]] ServiceRequestBytes encode(const ServiceRequest& request) noexcept;
+[[nodiscard]] ServiceReplyBytes encode(const ServiceReply& reply) noexcept;
+/// Errc::Malformed when the bytes are not exactly such a message.
+[[nodiscard]] Result<ServiceRequest> decode_request(std::span<const std::uint8_t> bytes) noexcept;
+[[nodiscard]] Result<ServiceReply> decode_reply(std::span<const std::uint8_t> bytes) noexcept;
+
+}  // namespace wireup::acm

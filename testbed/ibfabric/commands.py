@@ -83,7 +83,6 @@ def write_mpi_files(place: FabricDir, names: Sequence[str]) -> None:
         'exec nsenter --target "$holder" --net --uts --mount -- sh -c "cd \\"\\$PWD\\"; $*"\n',
         encoding="ascii",
     )
-    place.rsh.chmod(0o755)
 
 
 def mpirun_environment(place: FabricDir, softhca: bool, args: Sequence[str]) -> dict[str, str]:
@@ -93,7 +92,7 @@ def mpirun_environment(place: FabricDir, softhca: bool, args: Sequence[str]) -> 
     env.pop("SOFTHCA_HOST", None)  # the remote shell sets it on each host
     settings = dict(_MCA)
     settings["orte_default_hostfile"] = str(place.hostfile)
-    settings["plm_rsh_agent"] = str(place.rsh)
+    settings["plm_rsh_agent"] = f"/bin/sh {place.rsh}"  # /tmp may be mounted noexec
     if not any(arg in _MAPPING_OPTIONS for arg in args):
         settings["rmaps_base_mapping_policy"] = "node"
     for name, value in settings.items():

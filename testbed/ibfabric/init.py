@@ -133,8 +133,6 @@ class Init:
 
     def wait_active(self) -> None:
         """Until the fabric is ready for use; `up` has the deadline."""
-        if not self.spec.opensm:
-            return
         self.step("sweeping the fabric")
         last = ""
         while True:

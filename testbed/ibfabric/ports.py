@@ -24,6 +24,10 @@ class PortState:
     state: str  # Active, Armed, Init, Down
 
 
+# What the agent publishes: host -> port number -> that port of each of its HCAs.
+Published = dict[str, dict[int, list[PortState]]]
+
+
 def console(ibsim: Daemon, command: str, end: re.Pattern[str], deadline_s: float) -> str:
     """Sends a console command and returns what ibsim printed, up to a match of `end`.
 
@@ -51,11 +55,8 @@ def tail(path: Path, start: int) -> str:
         return file.read().decode(errors="replace")
 
 
-def published_ports(softhca: str, run: Path) -> dict[str, dict[int, list[PortState]]] | None:
-    """What the agent has published: host -> port number -> that port of each of its HCAs.
-
-    None as long as the agent has not completed its first walk.
-    """
+def published_ports(softhca: str, run: Path) -> Published | None:
+    """What the agent has published; None until it has completed its first walk."""
     if not (run / "agent.ready").exists():
         return None
     try:
@@ -72,9 +73,9 @@ def published_ports(softhca: str, run: Path) -> dict[str, dict[int, list[PortSta
     return parse_ports(done.stdout) if done.returncode == 0 else None
 
 
-def parse_ports(text: str) -> dict[str, dict[int, list[PortState]]]:
+def parse_ports(text: str) -> Published:
     """Reads the table of `softhca ports`: HOST DEVICE PORT STATE LID …, up to a blank line."""
-    found: dict[str, dict[int, list[PortState]]] = {}
+    found: Published = {}
     for line in text.splitlines()[1:]:
         words = line.split()
         if not words:
@@ -85,7 +86,7 @@ def parse_ports(text: str) -> dict[str, dict[int, list[PortState]]]:
 
 
 def unpublished(
-    wanted: dict[tuple[str, int], int], published: dict[str, dict[int, list[PortState]]]
+    wanted: dict[tuple[str, int], int], published: Published
 ) -> list[str]:
     """Which of the wanted (host, port number) -> count the agent does not show as ACTIVE."""
     missing = []

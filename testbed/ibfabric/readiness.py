@@ -11,6 +11,8 @@ from .spec import Spec
 from .state import FabricDir
 from .topology import Topology
 
+_NO_AGENT = "softhca's agent has not published the fabric"
+
 
 def subnet_up(log: Path, since: int) -> bool:
     """Has OpenSM written, after `since` bytes of its log, that a sweep is complete? Ports are
@@ -40,6 +42,8 @@ class Readiness:
 
     def missing(self, ibsim: Daemon) -> list[str]:
         """What is not ready yet, for people; empty when all is."""
+        if not self.spec.opensm:
+            return [] if self.spec.softhca is None or self.published() is not None else [_NO_AGENT]
         if not subnet_up(self.place.log / kOpensmLog, 0):
             return ["the subnet manager has not finished its sweep"]
         seen = ports.simulator_ports(ibsim)
@@ -52,10 +56,14 @@ class Readiness:
         if waiting or self.spec.softhca is None:
             return waiting
         # The agent looks at intervals; hosts see what it published last.
-        published = ports.published_ports(self.spec.softhca, self.place.softhca)
+        published = self.published()
         if published is None:
-            return ["softhca's agent has not published the fabric"]
+            return [_NO_AGENT]
         return ports.unpublished(self.wanted(), published)
+
+    def published(self) -> ports.Published | None:
+        assert self.spec.softhca is not None
+        return ports.published_ports(self.spec.softhca, self.place.softhca)
 
     def wanted(self) -> dict[tuple[str, int], int]:
         """How many HCAs of each active host have that port number linked."""

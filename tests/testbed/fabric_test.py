@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -277,6 +279,29 @@ class Signals(FabricCase):
             self.ready(child)
             child.send_signal(number)
             self.assertEqual(41, child.wait(30), number)
+
+    def soon_ended(self, pid: int) -> bool:
+        return eventually(lambda: gone(pid), 20)
+
+    def test_keys_of_the_terminal_reach_the_command(self) -> None:
+        self.up("--hosts", "1")
+        for key, status in ((b"\x03", 128 + 2), (b"\x04", 0)):  # ^C, ^D
+            child, terminal = pty.fork()
+            if child == 0:
+                os.execv(TOOL, [TOOL, "exec", "--name", self.name, "H1", "--", "cat"])
+            try:
+                os.write(terminal, b"echoed\n")
+                seen = b""
+                # Once by the terminal's echo, once by cat: then cat is there.
+                while seen.count(b"echoed") < 2:
+                    self.assertTrue(select.select([terminal], [], [], 20)[0], seen)
+                    seen += os.read(terminal, 100)
+                os.write(terminal, key)
+                ended = self.soon_ended(child)
+                self.assertTrue(ended, key)
+                self.assertEqual(status, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            finally:
+                os.close(terminal)
 
     def test_a_command_ends_with_its_killed_caller(self) -> None:
         self.up("--hosts", "1")

@@ -232,6 +232,7 @@ bool IbsimSlot::receive(SimPacket& packet) {
   packet.dqp = get32(message, 8);
   packet.sqp = get32(message, 12);
   packet.status = get32(message, 16);
+  packet.length = get64(message, 24);
   std::copy_n(message.begin() + kMadAt, kMadSize, packet.mad.begin());
   return true;
 }

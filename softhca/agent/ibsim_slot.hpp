@@ -20,6 +20,7 @@ struct SimPacket {
   std::uint32_t dqp = 0;
   std::uint32_t sqp = 0;
   std::uint32_t status = 0;  // not 0: ibsim gives our own packet back, it could not be delivered
+  std::uint64_t length = kMadSize;  // bytes of the MAD that its sender gave
   Mad mad{};
 };
 

@@ -232,7 +232,8 @@ void Relay::handle_packet(const SimPacket& packet) {
     reply.agent_id = transaction.header.agent_id;
     reply.qpn = htonl(packet.sqp);
     reply.lid = htons(packet.slid);
-    const std::size_t length = header.mgmt_class == kClassSa ? sa_response_length(mad) : kMadSize;
+    const std::size_t length =
+        header.mgmt_class == kClassSa ? complete_sa_answer(mad, packet.length) : kMadSize;
     session->second->deliver(reply, std::span(mad).first(length));
   }
   if (header.mgmt_class == kClassSa && header.attr_id == kAttrMcMemberRecord &&

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/mad/mad.hpp"
 
+#include <algorithm>
+
 #include "softhca/mad/bytes.hpp"
 
 namespace softhca {
@@ -43,14 +45,32 @@ RmppHeader get_rmpp_header(std::span<const std::uint8_t> bytes) {
   return header;
 }
 
-std::size_t sa_response_length(std::span<const std::uint8_t, kMadSize> mad) {
-  const RmppHeader rmpp = get_rmpp_header(mad);
-  constexpr std::uint8_t kOnly = kRmppFlagActive | kRmppFlagFirst | kRmppFlagLast;
-  if (rmpp.version != 1 || rmpp.type != kRmppTypeData || rmpp.flags != kOnly ||
-      rmpp.payload_length < kRmppSaHeader || rmpp.payload_length > kRmppSaHeader + kSaDataSize) {
+void put_rmpp_header(std::span<std::uint8_t> bytes, const RmppHeader& header) {
+  bytes[24] = header.version;
+  bytes[25] = header.type;
+  bytes[26] = static_cast<std::uint8_t>((bytes[26] & 0xF8) | (header.flags & 0x7));
+  bytes[27] = header.status;
+  put32(bytes, 28, header.segment);
+  put32(bytes, 32, header.payload_length);
+}
+
+std::size_t complete_sa_answer(std::span<std::uint8_t, kMadSize> mad, std::size_t length) {
+  RmppHeader rmpp = get_rmpp_header(mad);
+  if ((rmpp.flags & kRmppFlagActive) == 0 || rmpp.version != 0 || length < kSaHeaderSize) {
     return kMadSize;
   }
-  return kSaHeaderSize + rmpp.payload_length - kRmppSaHeader;
+  rmpp.version = 1;
+  rmpp.type = kRmppTypeData;
+  rmpp.status = 0;
+  rmpp.segment = 1;
+  rmpp.flags = kRmppFlagActive | kRmppFlagFirst;
+  rmpp.payload_length = 0;
+  if (length < kMadSize) {
+    rmpp.flags |= kRmppFlagLast;
+    rmpp.payload_length = static_cast<std::uint32_t>(length - kSaHeaderSize) + kRmppSaHeader;
+  }
+  put_rmpp_header(mad, rmpp);
+  return std::min(length, kMadSize);
 }
 
 }  // namespace softhca

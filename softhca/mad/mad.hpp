@@ -88,8 +88,12 @@ inline constexpr std::uint32_t kRmppSaHeader = 20;  // SM_Key, AttributeOffset, 
 /// `bytes` holds at least 36 bytes.
 RmppHeader get_rmpp_header(std::span<const std::uint8_t> bytes);
 
-/// Bytes of an SA response that mean something: the headers and, for a table sent as one RMPP
-/// segment, as many data bytes as its length field says (all of them when that makes no sense).
-std::size_t sa_response_length(std::span<const std::uint8_t, kMadSize> mad);
+void put_rmpp_header(std::span<std::uint8_t> bytes, const RmppHeader& header);
+
+/// Makes an SA answer what a wire would have carried. umad2sim passes a table answer on with only
+/// the RMPP Active flag set and tells `length`, the bytes that the subnet manager sent, at most
+/// 256. Here such an answer gets the header of a first segment, which is also the last one when
+/// the answer fits. Any other answer is left alone. Returns the bytes that mean something.
+std::size_t complete_sa_answer(std::span<std::uint8_t, kMadSize> mad, std::size_t length);
 
 }  // namespace softhca

@@ -7,6 +7,9 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -92,33 +95,7 @@ Value value_of(const pmix_value_t* value) {
   }
 }
 
-void on_operation(pmix_status_t code, void* cookie) {
-  if (ReplySink* sink = g_sink.load()) {
-    sink->operation_done(as_id(cookie), status_of(code));
-  }
-}
-
-void on_value(pmix_status_t code, pmix_value_t* value, void* cookie) {
-  if (ReplySink* sink = g_sink.load()) {
-    sink->value_done(as_id(cookie), status_of(code),
-                     code == PMIX_SUCCESS ? value_of(value) : Value{});
-  }
-}
-
-void on_server_lost(std::size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, std::size_t,
-                    pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t done,
-                    void* done_data) {
-  if (ReplySink* sink = g_sink.load()) {
-    sink->server_lost();
-  }
-  if (done != nullptr) {
-    // Part of the handler's contract, not a request to the library. Others that watch for this
-    // event, such as MPI, are to see it too.
-    done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, done_data);
-  }
-}
-
-/// Attributes of one call. The library copies them before the call returns.
+/// Attributes of one call.
 class Attributes {
  public:
   ~Attributes() {
@@ -154,6 +131,71 @@ class Attributes {
   std::array<pmix_info_t, 2> info_{};
   std::size_t count_ = 0;
 };
+
+/// What a call points to. The library reads it on its own thread after the call has returned
+/// (measured with 4.2: a Get_nb's attributes), so it is kept until the answer.
+struct CallData {
+  std::vector<pmix_proc_t> procs;
+  std::string key;
+  Attributes attributes;
+};
+
+/// The data of the calls that have no answer yet; of a call that is never answered, for ever.
+class CallBook {
+ public:
+  std::shared_ptr<CallData> add(std::uint64_t id) {
+    auto data = std::make_shared<CallData>();
+    const std::lock_guard lock(mutex_);
+    calls_.emplace(id, data);
+    return data;
+  }
+  void remove(std::uint64_t id) {
+    std::shared_ptr<CallData> data;  // destroyed outside the lock
+    const std::lock_guard lock(mutex_);
+    if (const auto found = calls_.find(id); found != calls_.end()) {
+      data = std::move(found->second);
+      calls_.erase(found);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<CallData>> calls_;
+};
+
+/// Never destroyed: the library's thread may use it until the process is gone.
+CallBook& call_book() {
+  static CallBook* const book = new CallBook;
+  return *book;
+}
+
+void on_operation(pmix_status_t code, void* cookie) {
+  call_book().remove(as_id(cookie));
+  if (ReplySink* sink = g_sink.load()) {
+    sink->operation_done(as_id(cookie), status_of(code));
+  }
+}
+
+void on_value(pmix_status_t code, pmix_value_t* value, void* cookie) {
+  call_book().remove(as_id(cookie));
+  if (ReplySink* sink = g_sink.load()) {
+    sink->value_done(as_id(cookie), status_of(code),
+                     code == PMIX_SUCCESS ? value_of(value) : Value{});
+  }
+}
+
+void on_server_lost(std::size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, std::size_t,
+                    pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t done,
+                    void* done_data) {
+  if (ReplySink* sink = g_sink.load()) {
+    sink->server_lost();
+  }
+  if (done != nullptr) {
+    // Part of the handler's contract, not a request to the library. Others that watch for this
+    // event, such as MPI, are to see it too.
+    done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, done_data);
+  }
+}
 
 class PmixLibrary final : public Library {
  public:
@@ -192,44 +234,53 @@ class PmixLibrary final : public Library {
   Status commit() override { return status_of(PMIx_Commit()); }
 
   Status fence(std::uint64_t id, const std::string& nspace, std::uint32_t size) override {
-    std::vector<pmix_proc_t> members(size);
+    const std::shared_ptr<CallData> data = call_book().add(id);
+    data->procs.resize(size);
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      PMIX_LOAD_PROCID(&members[rank], nspace.c_str(), rank);
+      PMIX_LOAD_PROCID(&data->procs[rank], nspace.c_str(), rank);
     }
-    Attributes attributes;
-    attributes.add_flag(PMIX_COLLECT_DATA);
-    const pmix_status_t code = PMIx_Fence_nb(members.data(), members.size(), attributes.data(),
-                                             attributes.size(), on_operation, as_cookie(id));
+    data->attributes.add_flag(PMIX_COLLECT_DATA);
+    const pmix_status_t code =
+        PMIx_Fence_nb(data->procs.data(), data->procs.size(), data->attributes.data(),
+                      data->attributes.size(), on_operation, as_cookie(id));
     if (code == PMIX_OPERATION_SUCCEEDED) {  // done at once; no callback will come
       on_operation(PMIX_SUCCESS, as_cookie(id));
+    } else if (code != PMIX_SUCCESS) {
+      call_book().remove(id);
     }
     return status_of(code);
   }
 
   Status get(std::uint64_t id, const PeerRef& peer, const std::string& key, bool local_only,
              Duration patience) override {
-    Attributes attributes;
+    const std::shared_ptr<CallData> data = call_book().add(id);
     if (local_only) {
-      attributes.add_flag(PMIX_OPTIONAL);
+      data->attributes.add_flag(PMIX_OPTIONAL);
     }
-    attributes.add_seconds(PMIX_TIMEOUT, patience);
-    return get_value(id, peer.nspace, peer.rank, key.c_str(), attributes);
+    data->attributes.add_seconds(PMIX_TIMEOUT, patience);
+    return get_value(id, *data, peer.nspace, peer.rank, key);
   }
 
   Status get_job_value(std::uint64_t id, const std::string& nspace, JobKey key) override {
-    Attributes attributes;
-    attributes.add_flag(PMIX_OPTIONAL);
-    return get_value(id, nspace, PMIX_RANK_WILDCARD,
-                     key == JobKey::Size ? PMIX_JOB_SIZE : PMIX_LOCAL_PEERS, attributes);
+    const std::shared_ptr<CallData> data = call_book().add(id);
+    data->attributes.add_flag(PMIX_OPTIONAL);
+    return get_value(id, *data, nspace, PMIX_RANK_WILDCARD,
+                     key == JobKey::Size ? PMIX_JOB_SIZE : PMIX_LOCAL_PEERS);
   }
 
  private:
-  static Status get_value(std::uint64_t id, const std::string& nspace, pmix_rank_t rank,
-                          const char* key, Attributes& attributes) {
-    pmix_proc_t proc{};
-    PMIX_LOAD_PROCID(&proc, nspace.c_str(), rank);
+  static Status get_value(std::uint64_t id, CallData& data, const std::string& nspace,
+                          pmix_rank_t rank, std::string key) {
+    data.procs.resize(1);
+    PMIX_LOAD_PROCID(data.procs.data(), nspace.c_str(), rank);
+    data.key = std::move(key);
     const pmix_status_t code =
-        PMIx_Get_nb(&proc, key, attributes.data(), attributes.size(), on_value, as_cookie(id));
+        PMIx_Get_nb(data.procs.data(), data.key.c_str(), data.attributes.data(),
+                    data.attributes.size(), on_value, as_cookie(id));
+    if (code == PMIX_SUCCESS) {
+      return status_of(code);
+    }
+    call_book().remove(id);
     if (code == PMIX_OPERATION_SUCCEEDED) {
       // "Done, no callback" cannot carry a value; taken as no answer, so it is asked again.
       return Status{Outcome::Other, code, PMIx_Error_string(code)};

@@ -29,6 +29,8 @@ constexpr Duration kExitLimit = seconds(6);
 /// More ranks than any machine has cores; bounds what a wrong answer can make us allocate.
 constexpr std::uint64_t kMaxJobSize = std::uint64_t{1} << 24U;
 
+constexpr Status kServerLost{Outcome::Unreachable, 0, "server lost"};
+
 Error no_pmix(const Status& status) {
   return Error::make(
       Errc::NoPmix,
@@ -242,12 +244,18 @@ void Service::value_done(std::uint64_t id, const Status& status, Value value) {
 
 void Service::publish(const std::shared_ptr<Mailbox>& mailbox, const std::string& key,
                       std::vector<std::uint8_t> card, bool collect) {
+  bool lost = false;
   {
-    // Entered in the books at once, so that stop() waits for a fence that is still to be started.
     const std::lock_guard lock(mutex_);
-    if (collect && !server_lost_) {
+    lost = server_lost_;
+    if (collect && !lost) {
+      // Entered in the books at once, so that stop() waits for a fence that is still to be started.
       fences_.push_back({mailbox, false, std::nullopt, false});
     }
+  }
+  if (lost) {
+    mailbox->post(PublishEnded{true, kServerLost, "put"});
+    return;
   }
   enqueue([this, mailbox, key, card = std::move(card), collect] {
     do_publish(mailbox, key, card, collect);
@@ -343,8 +351,7 @@ void Service::server_lost() {
   }
   changed_.notify_all();
   for (const Fence& fence : fences) {
-    fence.mailbox->post(
-        PublishEnded{true, Status{Outcome::Unreachable, 0, "server lost"}, "fence"});
+    fence.mailbox->post(PublishEnded{true, kServerLost, "fence"});
   }
   for (const auto& mailbox : mailboxes) {
     mailbox->post(ServerLost{});

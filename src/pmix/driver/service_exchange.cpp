@@ -152,10 +152,12 @@ void ServiceExchange::end_publish(const PublishEnded& ended) {
     failure_ = ended;
     return;
   }
-  state_ = collect_ ? PublishState::Complete : PublishState::Single;
-  if (collect_) {
-    engine_.handle_collected();
+  if (!collect_) {
+    state_ = PublishState::Single;
+    return;
   }
+  state_ = ended.status.is(Outcome::Partial) ? PublishState::Partial : PublishState::Complete;
+  engine_.handle_collected();
 }
 
 Result<> ServiceExchange::close(Instant deadline) {

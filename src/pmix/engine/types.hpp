@@ -52,6 +52,7 @@ enum class PublishState : std::uint8_t {
   Publishing,    ///< the card is not yet with the server
   Collecting,    ///< the card is out; not all ranks have published yet
   Complete,      ///< every rank has published and every card is on this node
+  Partial,       ///< as Complete, but some ranks left without taking part; they have no card
   Single,        ///< published without collecting (PmixOptions::collect was false)
   Failed,        ///< put, commit or fence failed; lookups go on one by one
 };

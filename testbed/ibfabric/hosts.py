@@ -63,7 +63,7 @@ class Holder:
     lets it set up its end of the cable, `settle` waits for that.
     """
 
-    def __init__(self, ip: str, name: str, index: int) -> None:
+    def __init__(self, name: str, index: int) -> None:
         self.name = name
         self.index = index
         ready_read, self._ready_write = os.pipe()
@@ -72,7 +72,7 @@ class Holder:
         if self.pid == 0:
             os.close(ready_read)
             os.close(self._go)
-            _hold(ip, name, index, self._ready_write, go_read)
+            _hold(name, index, self._ready_write, go_read)
         os.close(self._ready_write)
         os.close(go_read)
         self._ready = ready_read
@@ -121,7 +121,7 @@ def mount_private_dirs() -> None:
         Path(path).chmod(0o1777)
 
 
-def _hold(ip: str, name: str, index: int, ready: int, go: int) -> None:
+def _hold(name: str, index: int, ready: int, go: int) -> None:
     """The holder's life; never returns."""
     try:
         linux.unshare(linux.CLONE_NEWNET | linux.CLONE_NEWUTS | linux.CLONE_NEWNS)
@@ -134,19 +134,13 @@ def _hold(ip: str, name: str, index: int, ready: int, go: int) -> None:
             linux.mount("sysfs", "/sys", "sysfs", flags)
         os.write(ready, b"ok")
         if os.read(go, 8) == b"go":
-            ip_batch(
-                ip,
-                [
-                    "link set lo up",
-                    f"addr add {address(index)}/16 dev eth0",
-                    "link set eth0 up",
-                ],
-            )
+            linux.bring_up("lo")
+            linux.bring_up("eth0", address(index), "255.255.0.0")
             os.write(ready, b"ok")
             os.close(ready)
             os.close(go)
             os.execv("/bin/sleep", [f"ib-fabric-host-{name}", "infinity"])
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         with contextlib.suppress(OSError):
             os.write(ready, str(error).encode()[:400])
     finally:

@@ -120,7 +120,7 @@ class Init:
         self.step(f"hosts: {names[0]}" + (f" … {names[-1]}" if len(names) > 1 else ""))
         ip = spec.program("ip", "iproute2")
         everyone = hosts.hosts_and_head(names)
-        made = [hosts.Holder(ip, name, index) for index, name in enumerate(everyone)]
+        made = [hosts.Holder(name, index) for index, name in enumerate(everyone)]
         for holder in made:
             holder.wait_made()
         hosts.ip_batch(ip, [line for holder in made for line in holder.plug()])

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import socket
+import struct
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -19,6 +22,14 @@ MS_NOEXEC = 0x8
 MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
+
+# <linux/sockios.h>, <linux/if.h>
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_SIOCSIFADDR = 0x8916
+_SIOCSIFNETMASK = 0x891C
+_IFF_UP = 0x1
+_IFREQ_SIZE = 40
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -65,3 +76,24 @@ def die_with_parent(signal_number: int) -> None:
 def set_process_name(name: str) -> None:
     """Sets the name that ps and /proc/PID/comm show (15 characters)."""
     _check(_libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0), "prctl(PR_SET_NAME)")
+
+
+def bring_up(interface: str, address: str | None = None, netmask: str | None = None) -> None:
+    """Gives a network interface its IPv4 address, if any, and switches it on.
+
+    By ioctl: a fabric of 64 hosts would otherwise run 64 times `ip`.
+    """
+    name = interface.encode().ljust(16, b"\0")
+
+    def request(code: int, payload: bytes) -> bytes:
+        return fcntl.ioctl(control, code, (name + payload).ljust(_IFREQ_SIZE, b"\0"))
+
+    def inet(text: str) -> bytes:
+        return struct.pack("=HH", socket.AF_INET, 0) + socket.inet_aton(text)
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        if address is not None and netmask is not None:
+            request(_SIOCSIFADDR, inet(address))
+            request(_SIOCSIFNETMASK, inet(netmask))
+        (flags,) = struct.unpack_from("=H", request(_SIOCGIFFLAGS, b""), 16)
+        request(_SIOCSIFFLAGS, struct.pack("=H", flags | _IFF_UP))

@@ -75,7 +75,8 @@ void fail_responder(const Registry& registry, std::uint32_t self, std::uint32_t 
 }
 
 void send_qp_event(const Registry& registry, std::uint32_t qp_slot, ibv_event_type type) {
-  const QpRecord& qp = registry.qp(qp_slot);
+  QpRecord& qp = registry.qp(qp_slot);
+  qp.had_events.store(1, std::memory_order_relaxed);
   send_event(registry, qp.async,
              {static_cast<std::uint32_t>(type), EventTarget::Qp, qp_slot,
               qp.generation.load(std::memory_order_relaxed)});

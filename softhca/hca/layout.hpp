@@ -153,6 +153,7 @@ struct alignas(64) QpRecord {
   std::uint32_t srq;
   ChannelName async;
   std::uint32_t block_self_multicast;
+  std::atomic<std::uint32_t> had_events;  // an asynchronous event was sent about this QP
 
   /// Held by whoever delivers into this QP or changes what follows.
   alignas(64) LockWord rx_lock;

@@ -78,6 +78,7 @@ std::unique_ptr<Qp> Qp::create(Runtime& runtime, const QpInit& init, int& error)
   record.recv_cq = init.recv_cq;
   record.srq = init.srq;
   record.async = init.async;
+  record.had_events.store(0);
   record.block_self_multicast = init.block_self_multicast ? 1 : 0;
   record.port_index = kNone;
   record.rq_posted.store(0);

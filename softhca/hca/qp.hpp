@@ -54,6 +54,7 @@ class Qp final : public PendingTask {
   [[nodiscard]] std::uint32_t pd() const { return init_.pd; }
   [[nodiscard]] const QpInit& init() const { return init_; }
   [[nodiscard]] ibv_qp_state state() const;
+  [[nodiscard]] bool had_events() const { return record_->had_events.load() != 0; }
 
   /// As ibv_modify_qp: 0 or EINVAL.
   int modify(const ibv_qp_attr& attr, int mask);

@@ -48,6 +48,8 @@ class Runtime {
   [[nodiscard]] PendingWorker& pending() { return *pending_; }
   [[nodiscard]] Memlock& memlock() { return memlock_; }
   [[nodiscard]] const std::string& host() const { return host_; }
+  /// SOFTHCA_DIR as an absolute path.
+  [[nodiscard]] const std::string& dir() const { return registry_->dir(); }
   [[nodiscard]] std::uint32_t token() const { return token_; }
 
   /// Takes a slot, clearing away dead processes if the table looks full. kNone: it is full.

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Finding and opening devices.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "softhca/verbs/objects.hpp"
+
+namespace softhca::verbs {
+namespace {
+
+std::mutex devices_mutex;
+
+/// Devices once seen stay: programs keep pointers to them after freeing the list.
+std::vector<Device*>& known_devices() {
+  static auto* devices = new std::vector<Device*>;
+  return *devices;
+}
+
+void make_sysfs_entry(hca::Runtime& runtime, const std::string& name) {
+  std::string path = runtime.dir() + "/sysfs";
+  // Open to all if the fabric is.
+  struct stat info {};
+  const mode_t mode = ::stat(runtime.dir().c_str(), &info) == 0 ? info.st_mode & 0777 : 0700;
+  for (const std::string& part : {std::string(), "/" + runtime.host(), std::string("/class"),
+                                  std::string("/infiniband"), "/" + name}) {
+    path += part;
+    if (::mkdir(path.c_str(), mode) == 0) {
+      ::chmod(path.c_str(), mode);
+    }
+  }
+}
+
+Device* device_for(hca::Runtime& runtime, const HcaInfo& info, int index) {
+  auto& devices = known_devices();
+  const auto known = std::find_if(devices.begin(), devices.end(), [&](const Device* device) {
+    return device->info.node_guid == info.node_guid;
+  });
+  if (known != devices.end()) {
+    return *known;
+  }
+  auto* device = new Device{};
+  device->info = info;
+  device->index = index;
+  device->hca_index = info.ports.empty() ? 0 : runtime.ports().port(info.ports[0]).hca_index;
+  device->base.node_type = IBV_NODE_CA;
+  device->base.transport_type = IBV_TRANSPORT_IB;
+  make_sysfs_entry(runtime, info.name);
+  const std::string ibdev_path = sysfs_root(runtime) + "/class/infiniband/" + info.name;
+  std::snprintf(device->base.name, sizeof device->base.name, "%s", info.name.c_str());
+  std::snprintf(device->base.dev_name, sizeof device->base.dev_name, "uverbs%d", index);
+  std::snprintf(device->base.dev_path, sizeof device->base.dev_path, "%s", ibdev_path.c_str());
+  std::snprintf(device->base.ibdev_path, sizeof device->base.ibdev_path, "%s", ibdev_path.c_str());
+  devices.push_back(device);
+  return device;
+}
+
+void explain(const char* what, int error) {
+  if (std::getenv("SOFTHCA_DEBUG") != nullptr) {
+    const char* dir = std::getenv("SOFTHCA_DIR");
+    const char* host = std::getenv("SOFTHCA_HOST");
+    std::fprintf(stderr, "softhca: no devices: %s (%s); SOFTHCA_DIR %s, SOFTHCA_HOST %s\n", what,
+                 std::strerror(error), dir != nullptr ? dir : "not set",
+                 host != nullptr ? host : "not set");
+  }
+}
+
+}  // namespace
+
+std::string sysfs_root(const hca::Runtime& runtime) {
+  return runtime.dir() + "/sysfs/" + runtime.host();
+}
+
+ObjectTable<Cq>& cq_table() {
+  static auto* table = new ObjectTable<Cq>(hca::kMaxCqs);
+  return *table;
+}
+
+ObjectTable<Qp>& qp_table() {
+  static auto* table = new ObjectTable<Qp>(hca::kMaxQps);
+  return *table;
+}
+
+ObjectTable<Srq>& srq_table() {
+  static auto* table = new ObjectTable<Srq>(hca::kMaxSrqs);
+  return *table;
+}
+
+void fill_operations(verbs_context& verbs) {
+  ibv_context_ops& ops = verbs.context.ops;
+  ops.poll_cq = poll_cq;
+  ops.req_notify_cq = req_notify_cq;
+  ops.post_send = post_send;
+  ops.post_recv = post_recv;
+  ops.post_srq_recv = post_srq_recv;
+  verbs.query_port = query_port;
+  verbs.query_device_ex = query_device_ex;
+  verbs.create_qp_ex = create_qp_ex;
+}
+
+}  // namespace softhca::verbs
+
+using namespace softhca;
+using namespace softhca::verbs;
+
+#undef ibv_get_device_list
+
+SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
+  if (num_devices != nullptr) {
+    *num_devices = 0;
+  }
+  std::vector<HcaInfo> hcas;
+  hca::Runtime* runtime = hca::Runtime::instance();
+  if (runtime == nullptr) {
+    explain("cannot attach to the fabric", errno);
+  } else if (!runtime->view().writer_alive()) {
+    explain("the fabric agent is not running", ENODEV);
+  } else {
+    hcas = runtime->view().hcas_of(runtime->host());
+    if (hcas.empty()) {
+      explain("the fabric has no HCA whose NodeDescription starts with the host's name", ENODEV);
+    }
+  }
+  auto** list = static_cast<ibv_device**>(std::calloc(hcas.size() + 1, sizeof(ibv_device*)));
+  if (list == nullptr) {
+    return fail(ENOMEM);
+  }
+  const std::lock_guard lock(devices_mutex);
+  int count = 0;
+  for (const HcaInfo& info : hcas) {
+    list[count] = &device_for(*runtime, info, count)->base;
+    ++count;
+  }
+  if (num_devices != nullptr) {
+    *num_devices = count;
+  }
+  errno = 0;
+  return list;
+}
+
+SOFTHCA_EXPORT void ibv_free_device_list(ibv_device** list) {
+  std::free(list);
+}
+
+SOFTHCA_EXPORT const char* ibv_get_device_name(ibv_device* device) {
+  return device->name;
+}
+
+SOFTHCA_EXPORT int ibv_get_device_index(ibv_device* device) {
+  return of(device)->index;
+}
+
+SOFTHCA_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
+  return __builtin_bswap64(of(device)->info.node_guid);
+}
+
+SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* base) {
+  hca::Runtime* runtime = hca::Runtime::instance();
+  if (runtime == nullptr) {
+    return fail(ENODEV);
+  }
+  Device* device = of(base);
+  auto context = std::make_unique<Context>();
+  context->runtime = runtime;
+  context->device = device;
+  context->async =
+      hca::EventChannel::create(runtime->registry(), runtime->channel_slots(), runtime->token(),
+                                hca::ChannelKind::Async, device->hca_index);
+  if (!context->async) {
+    return nullptr;
+  }
+  verbs_context& verbs = context->verbs;
+  verbs.sz = sizeof(verbs_context);
+  fill_operations(verbs);
+  verbs.context.device = base;
+  verbs.context.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  verbs.context.async_fd = context->async->fd();
+  verbs.context.num_comp_vectors = 1;
+  pthread_mutex_init(&verbs.context.mutex, nullptr);
+  verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  return &context.release()->verbs.context;
+}
+
+SOFTHCA_EXPORT int ibv_close_device(ibv_context* base) {
+  const std::unique_ptr<Context> context(of(base));
+  ::close(base->cmd_fd);
+  pthread_mutex_destroy(&base->mutex);
+  return 0;
+}

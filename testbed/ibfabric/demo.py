@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,8 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     if given.ranks < 2:
         parser.error("-n: a connection takes two ranks")
+    # Told to end, it takes its fabric down as it does on ^C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         return _run(given)
     except FabricError as error:

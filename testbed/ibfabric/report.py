@@ -53,8 +53,10 @@ def merge(
 
 
 def good(report: Mapping[str, Any]) -> bool:
-    """Everything connected, and the data arrived."""
-    return report["failed"] == 0 and report["verified"] is True
+    """Every pair of ranks connected, and the data arrived."""
+    pairs = report["ranks"] * (report["ranks"] - 1) // 2
+    connected = report["connections"] == pairs and report["failed"] == 0
+    return bool(connected and report["verified"] is True)
 
 
 def table(report: Mapping[str, Any]) -> str:

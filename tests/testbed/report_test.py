@@ -71,6 +71,7 @@ class Report(unittest.TestCase):
         merged = report.merge(JOB, BEFORE, AFTER, FABRIC)
         self.assertTrue(report.good(merged))
         self.assertFalse(report.good({**merged, "failed": 1}))
+        self.assertFalse(report.good({**merged, "connections": 119}))
         self.assertFalse(report.good({**merged, "verified": False}))
         self.assertIn("NOT VERIFIED", report.table({**merged, "verified": False}))
         self.assertIn("CM messages      - per", report.table({**merged, "connections": 0}))

@@ -173,7 +173,7 @@ typedef struct wireup_event {
 } wireup_event_t;
 
 /** What is known of a connected peer. */
-typedef struct wireup_peer_info {
+typedef struct wireup_peer_info_data {
   size_t struct_size;
   wireup_path_origin_t path_origin;
   uint8_t sgid[16];
@@ -197,7 +197,7 @@ typedef struct wireup_peer_info {
 } wireup_peer_info_t;
 
 /** Counters since the context was opened. */
-typedef struct wireup_stats {
+typedef struct wireup_stats_data {
   size_t struct_size;
   uint64_t cm_sent;          /**< CM messages sent, retransmissions included */
   uint64_t cm_received;      /**< CM messages received and understood */

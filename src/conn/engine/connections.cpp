@@ -17,6 +17,7 @@ Connection& Engine::add_connection(PeerId peer, Role role, Instant deadline, Ins
   c.peer = peer;
   c.role = role;
   c.timeline.started = now;
+  count(c.phase, 1);
   set_deadline(c, deadline);
   peers_[peer].current = id;
   return c;
@@ -28,9 +29,7 @@ void Engine::erase_connection(ConnectionId id) {
   Connection& c = entry->second;
   unbind(c);
   set_deadline(c, std::nullopt);
-  if (c.phase == Phase::Ready) {
-    --ready_count_;
-  }
+  count(c.phase, static_cast<std::size_t>(-1));
   if (c.qpn.has_value()) {
     commands_.emplace_back(ReleaseQp{id});
   }
@@ -41,13 +40,28 @@ void Engine::erase_connection(ConnectionId id) {
 }
 
 void Engine::enter(Connection& connection, Phase phase) {
-  if (connection.phase == Phase::Ready) {
-    --ready_count_;
-  }
-  if (phase == Phase::Ready) {
-    ++ready_count_;
-  }
+  count(connection.phase, static_cast<std::size_t>(-1));
   connection.phase = phase;
+  count(phase, 1);
+}
+
+/// Adds `change` (1, or its negative modulo 2^n) to the count that `phase` belongs to.
+void Engine::count(Phase phase, std::size_t change) noexcept {
+  switch (phase) {
+    case Phase::Resolving:
+    case Phase::Preparing:
+    case Phase::Requesting:
+    case Phase::Finishing:
+    case Phase::Replying:
+      pending_count_ += change;
+      break;
+    case Phase::Ready:
+      ready_count_ += change;
+      break;
+    case Phase::Closing:
+    case Phase::Over:
+      break;
+  }
 }
 
 void Engine::set_deadline(Connection& connection, std::optional<Instant> deadline) {

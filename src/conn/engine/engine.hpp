@@ -73,6 +73,8 @@ class Engine {
   [[nodiscard]] const Connection* ready(PeerId peer) const noexcept;
   [[nodiscard]] const Connection* find(ConnectionId id) const noexcept;
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_count_; }
+  /// Connections that are being made.
+  [[nodiscard]] std::size_t pending_count() const noexcept { return pending_count_; }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
   [[nodiscard]] const cm::Counters& cm_counters() const noexcept { return cm_.counters(); }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
@@ -97,6 +99,7 @@ class Engine {
   Connection& add_connection(PeerId peer, Role role, Instant deadline, Instant now);
   void erase_connection(ConnectionId id);
   void enter(Connection& connection, Phase phase);
+  void count(Phase phase, std::size_t change) noexcept;
   void set_deadline(Connection& connection, std::optional<Instant> deadline);
   [[nodiscard]] Connection* live(ConnectionId id, Phase phase) noexcept;
   [[nodiscard]] Connection* owner(cm::Handle handle) noexcept;
@@ -144,6 +147,7 @@ class Engine {
   bool closing_ = false;
   std::uint64_t last_id_ = 0;
   std::size_t ready_count_ = 0;
+  std::size_t pending_count_ = 0;
   std::map<PeerId, Peer> peers_;
   std::map<ConnectionId, Connection> connections_;
   std::map<cm::Handle, ConnectionId> by_handle_;

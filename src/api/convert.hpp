@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/time.hpp"
+#include "conn/driver/driver.hpp"
+#include "wireup/wireup.h"
+
+namespace wireup::api {
+
+/// Half of the clock's range stands for everything longer: sums of it and now do not overflow.
+[[nodiscard]] inline Duration to_duration(std::uint64_t nanoseconds) noexcept {
+  constexpr auto kLongest =
+      static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / 2);
+  return Duration(static_cast<std::int64_t>(std::min(nanoseconds, kLongest)));
+}
+
+[[nodiscard]] wireup_status_t to_status(const Error& error) noexcept;
+
+/// Copies `text` into a zero-terminated array, cutting what does not fit.
+template <std::size_t N>
+void copy_text(char (&to)[N], std::string_view text) noexcept {
+  const std::size_t size = std::min(text.size(), N - 1);
+  std::memcpy(to, text.data(), size);
+  to[size] = '\0';
+}
+
+/// Fills the caller's struct as far as the caller knows it. False when it is smaller than the
+/// first version of it.
+template <typename T>
+[[nodiscard]] bool store(T* to, T value) noexcept {
+  const std::size_t size = to->struct_size;
+  if (size < sizeof(T)) {
+    return false;
+  }
+  value.struct_size = size;
+  std::memcpy(to, &value, sizeof(T));
+  return true;
+}
+
+[[nodiscard]] wireup_event_t to_event(const conn::UserEvent& event, std::string_view nspace);
+[[nodiscard]] wireup_peer_info_t to_info(const conn::Connection& connection);
+[[nodiscard]] wireup_stats_t to_stats(const conn::Stats& stats);
+
+}  // namespace wireup::api

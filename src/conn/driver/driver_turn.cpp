@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One turn of progress: inputs to the engine, its commands to the world.
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "base/clock.hpp"
+#include "conn/driver/driver.hpp"
+#include "pmix/engine/card.hpp"
+
+namespace wireup::conn {
+namespace {
+
+/// How often a caller that spins pays for a look at the descriptors.
+constexpr Duration kLookInterval = std::chrono::microseconds(50);
+/// Bounds of one turn, so that a flood cannot hold it.
+constexpr int kRounds = 16;
+constexpr std::size_t kDatagramsPerRound = 64;
+
+Result<PeerCard> to_peer_card(const PeerId& peer, const Result<std::vector<std::uint8_t>>& bytes) {
+  if (!bytes) {
+    return fail(bytes.error());
+  }
+  const auto card = pmix::parse_card(*bytes);
+  if (!card) {
+    return fail(card.error());
+  }
+  if (card->owner != peer) {
+    return fail(Error::make(Errc::Malformed, "the card of rank %u says that it is rank %u's",
+                            peer.rank, card->owner.rank));
+  }
+  const pmix::CardPort& port = card->ports.front();
+  return PeerCard{card->incarnation, port.gid, port.lid, port.pkey, port.cm_qpn};
+}
+
+}  // namespace
+
+Result<> Driver::turn() {
+  if (broken_.has_value()) {
+    return fail(*broken_);
+  }
+  const Instant now = monotonic_now();
+  bool idle = true;
+  for (int round = 0; round < kRounds; ++round) {
+    auto busy = take_datagrams(now);
+    if (!busy) {
+      broken_ = busy.error();
+      waker_.signal();
+      return fail(*broken_);
+    }
+    *busy |= !card_requests_.empty() && take_cards(now);
+    *busy |= !path_requests_.empty() && take_paths(now);
+    if (const auto due = engine_->poll_timeout(); due.has_value() && *due <= now) {
+      engine_->handle_timeout(now);
+    }
+    pump(now);
+    if (!*busy) {
+      break;
+    }
+    idle = false;
+  }
+  if (now - last_look_ >= kLookInterval) {
+    auto busy = look_around(now);
+    if (!busy) {
+      broken_ = busy.error();
+      waker_.signal();
+      return fail(*broken_);
+    }
+    idle = idle && !*busy;
+  }
+  if (idle && engine_->pending_count() == 0) {
+    qps_->make_spare();
+  }
+  waker_.wake_at(next_deadline(), now);
+  return {};
+}
+
+/// Consumes the readiness of the descriptors, so that the caller may sleep on them afterwards.
+Result<bool> Driver::look_around(Instant now) {
+  last_look_ = now;
+  bool busy = false;
+  if (Waker::is_readable(carrier_->fd())) {
+    if (auto done = carrier_->arm(); !done) {
+      return fail(done.error());
+    }
+    // What came before arm() is not announced again.
+    auto taken = take_datagrams(now);
+    if (!taken) {
+      return taken;
+    }
+    busy = *taken;
+  }
+  parts_.paths->progress(now);
+  busy |= take_paths(now);
+  busy |= take_cards(now);
+  pump(now);
+  return busy;
+}
+
+Result<bool> Driver::take_datagrams(Instant now) {
+  const auto taken = carrier_->poll(
+      [this, now](const cm::Address& from, std::span<const std::uint8_t> bytes) {
+        engine_->handle_mad(from, bytes, now);
+      },
+      kDatagramsPerRound);
+  if (!taken) {
+    return fail(taken.error());
+  }
+  return *taken > 0;
+}
+
+bool Driver::take_cards(Instant now) {
+  bool any = false;
+  while (auto result = parts_.exchange->poll(now)) {
+    const PeerId peer = job_.id_of(result->peer);
+    card_requests_.erase(peer);
+    engine_->handle_card(peer, to_peer_card(peer, result->card), now);
+    any = true;
+  }
+  return any;
+}
+
+bool Driver::take_paths(Instant now) {
+  bool any = false;
+  while (auto answer = parts_.paths->poll_answer()) {
+    const auto [first, last] = path_requests_.equal_range(answer->key);
+    std::vector<ConnectionId> waiting;
+    for (auto entry = first; entry != last; ++entry) {
+      waiting.push_back(entry->second);
+    }
+    path_requests_.erase(first, last);
+    for (const ConnectionId id : waiting) {
+      if (answer->path) {
+        const acm::ResolvedPath& path = *answer->path;
+        engine_->handle_path(id, Path{path.record, static_cast<std::uint8_t>(path.origin)}, now);
+      } else {
+        engine_->handle_path(id, fail(answer->path.error()), now);
+      }
+    }
+    any = true;
+  }
+  return any;
+}
+
+void Driver::pump(Instant now) {
+  for (;;) {
+    bool any = false;
+    while (auto command = engine_->poll_command()) {
+      std::visit([this, now](const auto& c) { run(c, now); }, *command);
+      any = true;
+    }
+    while (auto transmit = engine_->poll_transmit()) {
+      // What cannot be sent now is repeated by the engine's timers like what was lost.
+      static_cast<void>(carrier_->send(*transmit));
+      any = true;
+    }
+    while (auto event = engine_->poll_event()) {
+      deliver(std::move(*event));
+      any = true;
+    }
+    if (!any) {
+      return;
+    }
+  }
+}
+
+void Driver::run(const RequestCard& command, Instant now) {
+  ++counters_.cards_requested;
+  const auto asked =
+      parts_.exchange->request({.nspace = {}, .rank = command.peer.rank}, command.deadline, now);
+  if (!asked) {
+    engine_->handle_card(command.peer, fail(asked.error()), now);
+    return;
+  }
+  card_requests_.insert(command.peer);
+  take_cards(now);
+}
+
+void Driver::run(const RequestPath& command, Instant now) {
+  const acm::PathKey key{parts_.port.info.gid, command.dgid, pkey_, std::nullopt, ServiceId{}};
+  if (const auto known = parts_.paths->lookup(key)) {
+    ++counters_.paths_cached;
+    engine_->handle_path(command.id, Path{known->record, static_cast<std::uint8_t>(known->origin)},
+                         now);
+    return;
+  }
+  ++counters_.paths_requested;
+  if (auto asked = parts_.paths->request(key, command.deadline); !asked) {
+    engine_->handle_path(command.id, fail(asked.error()), now);
+    return;
+  }
+  path_requests_.emplace(key, command.id);
+}
+
+void Driver::run(const CreateQp& command, Instant now) {
+  engine_->handle_qp_created(command.id, qps_->create(command.id), now);
+}
+
+void Driver::run(const ConnectQp& command, Instant now) {
+  engine_->handle_qp_connected(command.id, qps_->connect(command.id, command.attributes), now);
+}
+
+void Driver::run(const BreakQp& command, Instant /*now*/) {
+  qps_->break_off(command.id);
+}
+
+void Driver::run(const ReleaseQp& command, Instant /*now*/) {
+  qps_->release(command.id);
+}
+
+void Driver::deliver(Event event) {
+  UserEvent result{std::move(event), nullptr};
+  if (const auto* connected = std::get_if<Connected>(&result.event); connected != nullptr) {
+    qps_->lend(connected->id);
+    result.qp = qps_->find(connected->id);
+  } else if (const auto* end = std::get_if<Disconnected>(&result.event); end != nullptr) {
+    result.qp = qps_->find(end->id);
+  }
+  if (events_.empty()) {
+    waker_.signal();
+  }
+  events_.push_back(std::move(result));
+}
+
+std::optional<Instant> Driver::next_deadline() const {
+  std::optional<Instant> next = engine_->poll_timeout();
+  for (const auto& other : {parts_.paths->poll_timeout(), parts_.exchange->poll_timeout()}) {
+    if (other.has_value() && (!next.has_value() || *other < *next)) {
+      next = other;
+    }
+  }
+  return next;
+}
+
+}  // namespace wireup::conn

@@ -28,6 +28,12 @@ struct Config {
   /// Requests whose first try may wait for its answer at the same time; later tries hold no place,
   /// so dead peers do not block the others.
   std::size_t window = 64;
+  /// When a whole job starts, one datagram of each node teaches every node all it wants to know. So
+  /// a fresh engine asks for `first_burst` addresses at once and then for one each `ask_spacing`,
+  /// until it has been a member for `settle_time`.
+  std::size_t first_burst = 8;
+  Duration ask_spacing = std::chrono::milliseconds(2);
+  Duration settle_time = std::chrono::milliseconds(500);
 
   /// A learned address is asked for again after this time.
   Duration address_life = std::chrono::hours(24);
@@ -52,9 +58,10 @@ struct Config {
   Duration rejoin_interval = std::chrono::seconds(10);
 
   /// How often a fresh engine tells the group its own address (a request for itself): whoever
-  /// hears it needs no request of its own. The n-th follows the one before by n intervals.
-  unsigned announcements = 3;
-  Duration announce_interval = std::chrono::milliseconds(150);
+  /// hears it needs no request of its own. Each wait is three times the one before it, since peers
+  /// join, and switches learn of members, over some 100 ms.
+  unsigned announcements = 5;
+  Duration announce_interval = std::chrono::milliseconds(10);
 
   friend constexpr bool operator==(const Config&, const Config&) noexcept = default;
 };

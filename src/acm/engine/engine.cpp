@@ -20,7 +20,7 @@ Engine::Engine(const Config& config, const PortIdentity& port, Rng rng, Instant 
       groups_(config, port, now) {
   WIREUP_CHECK(config_.first_retry > Duration::zero() && config_.max_retry > Duration::zero());
   WIREUP_CHECK(config_.jitter_percent < 100 && config_.backoff_percent >= 100);
-  WIREUP_CHECK(config_.window > 0 && config_.max_entries > 0);
+  WIREUP_CHECK(config_.window > 0 && config_.first_burst > 0 && config_.max_entries > 0);
 }
 
 Result<> Engine::resolve(const mad::AcmAddress& address, Instant deadline, Instant now) {
@@ -143,7 +143,10 @@ void Engine::groups_changed(Instant now) {
     announcing_ = true;
     announced_ = 0;
     announce_due_ = now;
+    announce_wait_ = config_.announce_interval;
     joined_at_ = now;
+    ready_at_ = now;
+    asked_ = 0;
     announce(now);
   }
   start_queued(now);
@@ -219,6 +222,9 @@ std::optional<Instant> Engine::poll_timeout() const {
   if (announcing_ && announced_ < config_.announcements) {
     consider(announce_due_);
   }
+  if (groups_.is_ready() && !queue_.empty() && places_taken_ < config_.window) {
+    consider(next_ask());
+  }
   return earliest;
 }
 
@@ -245,11 +251,20 @@ void Engine::enqueue(const mad::AcmAddress& address) {
   queue_.push_back(address);
 }
 
+/// When the next address may be asked for the first time.
+Instant Engine::next_ask() const noexcept {
+  if (asked_ < config_.first_burst) {
+    return ready_at_;
+  }
+  const auto later = static_cast<std::int64_t>(asked_ - config_.first_burst + 1);
+  return ready_at_ + std::min(config_.ask_spacing * later, config_.settle_time);
+}
+
 void Engine::start_queued(Instant now) {
   if (!groups_.is_ready()) {
     return;
   }
-  while (!queue_.empty() && places_taken_ < config_.window) {
+  while (!queue_.empty() && places_taken_ < config_.window && next_ask() <= now) {
     const mad::AcmAddress address = queue_.front();
     queue_.pop_front();
     // An entry may have been learned, failed or dropped while its address waited here.
@@ -259,6 +274,7 @@ void Engine::start_queued(Instant now) {
     }
     Entry& entry = at->second;
     unschedule(address, entry);
+    ++asked_;
     entry.state = State::Asked;
     entry.asked_since = now;
     entry.attempts = 0;
@@ -305,9 +321,8 @@ void Engine::announce(Instant now) {
     return;
   }
   ++announced_;
-  announce_due_ =
-      now + rng_.jitter(config_.announce_interval * static_cast<std::int64_t>(announced_),
-                        config_.jitter_percent);
+  announce_due_ = now + rng_.jitter(announce_wait_, config_.jitter_percent);
+  announce_wait_ *= 3;
   const mad::AcmAddress self = mad::AcmAddress::gid(port_.gid);
   Transmit transmit;
   transmit.to = to_group0();

@@ -117,6 +117,7 @@ class Engine {
 
   // engine.cpp
   void enqueue(const mad::AcmAddress& address);
+  [[nodiscard]] Instant next_ask() const noexcept;
   void start_queued(Instant now);
   void ask(const mad::AcmAddress& address, Entry& entry, Instant now);
   void announce(Instant now);
@@ -139,13 +140,18 @@ class Engine {
   bool announcing_ = false;
   unsigned announced_ = 0;
   Instant announce_due_;
+  Duration announce_wait_{};
   /// When the groups were last joined or joined again.
   Instant joined_at_;
   Entries entries_;
   Schedule by_retry_;
   Schedule by_expiry_;
   std::deque<mad::AcmAddress> queue_;
+  /// First tries whose answers are being waited for.
   std::size_t places_taken_ = 0;
+  /// Addresses asked for since the groups were joined.
+  std::size_t asked_ = 0;
+  Instant ready_at_;
   std::map<Tid, mad::AcmAddress> by_tid_;
   std::deque<Transmit> transmits_;
   std::deque<Event> events_;

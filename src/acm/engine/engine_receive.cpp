@@ -78,6 +78,7 @@ void Engine::handle_request(const Source& from, const mad::AcmRequest& request, 
   if (is_local(request.destination)) {
     answer(from, request, *group);
   }
+  start_queued(now);
 }
 
 void Engine::handle_response(const Source& from, const mad::AcmResponse& response, Instant now) {

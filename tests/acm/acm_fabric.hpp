@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "acm/engine/engine.hpp"
+#include "support/sim_network.hpp"
+
+/// ACM engines on a simulated fabric: unicast by LID, multicast by membership, and an SA.
+///
+///   node i: LID i + 1, GID fe80::1000 + i, QPN 0x100 + i ──► SimNetwork (loss, duplicates, order)
+///      └── joins ──► SA stub: answers after a while, or is silent, or refuses; a switch learns of
+///                    a new member only `mft_delay` later
+namespace wireup::acm::test {
+
+struct Packet {
+  Source from;
+  Destination to;
+  mad::Mad bytes{};
+};
+
+inline Gid node_gid(std::size_t index) {
+  return Gid::make(0xFE80000000000000, Guid(0x1000 + index));
+}
+inline mad::AcmAddress node_address(std::size_t index) {
+  return mad::AcmAddress::gid(node_gid(index));
+}
+inline Lid node_lid(std::size_t index) {
+  return Lid(static_cast<std::uint16_t>(index + 1));
+}
+inline Qpn node_qpn(std::size_t index) {
+  return Qpn(static_cast<std::uint32_t>(0x100 + index));
+}
+
+inline PortIdentity node_port(std::size_t index, std::uint8_t rate = mad::kRate10,
+                              std::uint8_t mtu = mad::kMtu2048) {
+  PortIdentity port;
+  port.gid = node_gid(index);
+  port.lid = node_lid(index);
+  port.pkey = PKey(0xFFFF);
+  port.qpn = node_qpn(index);
+  port.rate = rate;
+  port.mtu = mtu;
+  return port;
+}
+
+enum class SaMode { Answering, Silent, Refusing };
+
+class Fabric;
+
+class FabricNode final : public wireup::test::SimNetwork<Packet>::Node {
+ public:
+  FabricNode(Fabric& fabric, std::size_t id, Engine start)
+      : fabric_(fabric), id_(id), engine(std::move(start)) {}
+
+  void deliver(const Packet& packet, Instant now) override {
+    if (packet.to.dgid.is_multicast() || packet.to.qpn == engine.port().qpn) {
+      engine.handle_mad(packet.from, packet.bytes, now);
+      drain(now);
+    }
+  }
+  void wake(Instant now) override {
+    engine.handle_timeout(now);
+    drain(now);
+  }
+  [[nodiscard]] std::optional<Instant> next_deadline() const override {
+    return engine.poll_timeout();
+  }
+  void drain(Instant now);
+
+  /// The last event about an address, and how many answered it.
+  [[nodiscard]] const PathLearned* learned(const mad::AcmAddress& address) const {
+    const auto at = learned_.find(address);
+    return at == learned_.end() ? nullptr : &at->second;
+  }
+  [[nodiscard]] const PathUnresolved* unresolved(const mad::AcmAddress& address) const {
+    const auto at = unresolved_.find(address);
+    return at == unresolved_.end() ? nullptr : &at->second;
+  }
+  [[nodiscard]] std::size_t answers(const mad::AcmAddress& address) const {
+    const auto at = answers_.find(address);
+    return at == answers_.end() ? 0 : at->second;
+  }
+
+ private:
+  Fabric& fabric_;
+  std::size_t id_;
+  std::map<mad::AcmAddress, PathLearned> learned_;
+  std::map<mad::AcmAddress, PathUnresolved> unresolved_;
+  std::map<mad::AcmAddress, std::size_t> answers_;
+
+ public:
+  Engine engine;
+  std::vector<GroupJoined> attached;
+  std::size_t invalidations = 0;
+  std::vector<Transmit> sent;
+};
+
+class Fabric {
+ public:
+  explicit Fabric(std::uint64_t seed) : net(seed) {}
+
+  /// Adds a node whose engine starts now.
+  FabricNode& add(const PortIdentity& port, const Config& config = {},
+                  std::vector<mad::AcmAddress> locals = {}) {
+    nodes.push_back(std::make_unique<FabricNode>(
+        *this, nodes.size(),
+        Engine(config, port, Rng(net.rng().next()), net.now(), std::move(locals))));
+    net.add(*nodes.back());
+    nodes.back()->drain(net.now());
+    return *nodes.back();
+  }
+  FabricNode& add(const Config& config = {}) { return add(node_port(nodes.size()), config); }
+
+  [[nodiscard]] Instant now() const { return net.now(); }
+  [[nodiscard]] Result<> resolve(std::size_t from, std::size_t to, Duration limit) {
+    auto result = nodes[from]->engine.resolve(node_address(to), now() + limit, now());
+    nodes[from]->drain(now());
+    return result;
+  }
+
+  void transmit(std::size_t from, const Transmit& transmit) {
+    Packet packet{{nodes[from]->engine.port().lid, nodes[from]->engine.port().qpn, 0, true,
+                   nodes[from]->engine.port().gid},
+                  transmit.to,
+                  transmit.bytes};
+    if (!transmit.to.dgid.is_multicast()) {
+      for (std::size_t to = 0; to < nodes.size(); ++to) {
+        if (nodes[to]->engine.port().lid == transmit.to.dlid) {
+          net.send(from, to, packet);
+        }
+      }
+      return;
+    }
+    // Everyone hears it, the sender too.
+    for (const auto& [to, since] : members[transmit.to.dgid]) {
+      if (since <= now()) {
+        net.send(from, to, packet);
+      }
+    }
+  }
+
+  void join(std::size_t node, const JoinCommand& command) {
+    ++joins_asked;
+    Duration delay = sa_delay;
+    if (sa_mode == SaMode::Silent) {
+      delay = sa_timeout;
+    }
+    net.at(now() + delay, [this, node, command, mode = sa_mode] {
+      FabricNode& asker = *nodes[node];
+      if (mode == SaMode::Answering && !refused.contains(command.record.mgid)) {
+        mad::McMemberRecord reply = command.record;
+        reply.mlid = mlid(command.record.mgid);
+        reply.packet_lifetime_selector = mad::Selector::Exactly;
+        reply.packet_lifetime = 0x12;
+        reply.sl = group_sl;
+        members[command.record.mgid].try_emplace(node, now() + mft_delay);
+        asker.engine.handle_join_reply(reply, now());
+      } else {
+        asker.engine.handle_join_failure(
+            command.record.mgid,
+            mode == SaMode::Silent ? JoinFailure::NoAnswer : JoinFailure::Refused, now());
+      }
+      asker.drain(now());
+    });
+  }
+
+  [[nodiscard]] Lid mlid(const Gid& mgid) {
+    const auto next = static_cast<std::uint16_t>(0xC000 + mlids_.size());
+    return mlids_.try_emplace(mgid, Lid(next)).first->second;
+  }
+
+  wireup::test::SimNetwork<Packet> net;
+  std::vector<std::unique_ptr<FabricNode>> nodes;
+  std::map<Gid, std::map<std::size_t, Instant>> members;
+  SaMode sa_mode = SaMode::Answering;
+  /// Groups that the SA does not grant.
+  std::set<Gid> refused;
+  Sl group_sl;
+  Duration sa_delay = std::chrono::milliseconds(1);
+  Duration sa_timeout = std::chrono::milliseconds(900);
+  Duration mft_delay{};
+  std::size_t joins_asked = 0;
+
+ private:
+  std::map<Gid, Lid> mlids_;
+};
+
+inline void FabricNode::drain(Instant now) {
+  while (const auto command = engine.poll_join(now)) {
+    fabric_.join(id_, *command);
+  }
+  while (const auto transmit = engine.poll_transmit()) {
+    sent.push_back(*transmit);
+    fabric_.transmit(id_, *transmit);
+  }
+  while (const auto event = engine.poll_event()) {
+    if (const auto* path = std::get_if<PathLearned>(&*event)) {
+      learned_.insert_or_assign(path->address, *path);
+      answers_[path->address] += path->wanted ? 1 : 0;
+    } else if (const auto* failed = std::get_if<PathUnresolved>(&*event)) {
+      unresolved_.insert_or_assign(failed->address, *failed);
+      ++answers_[failed->address];
+    } else if (const auto* joined = std::get_if<GroupJoined>(&*event)) {
+      attached.push_back(*joined);
+    } else {
+      ++invalidations;
+    }
+  }
+}
+
+}  // namespace wireup::acm::test

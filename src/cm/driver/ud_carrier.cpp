@@ -43,10 +43,14 @@ Result<> UdCarrier::send(const Transmit& transmit) {
 Result<> UdCarrier::flush() {
   while (!waiting_.empty()) {
     auto sent = send_now(waiting_.front());
-    if (!sent) {
-      return sent.error().is(Errc::Busy) ? Result<>{} : sent;
+    if (!sent && sent.error().is(Errc::Busy)) {
+      return {};
     }
+    // A message that the device refuses must not hold up those behind it.
     waiting_.pop_front();
+    if (!sent) {
+      return sent;
+    }
   }
   return {};
 }

@@ -117,7 +117,10 @@ class Engine {
   void handle(const Address& from, const mad::Drep& drep, Instant now);
   void offer(const Address& from, const mad::Req& req, Instant now);
   void handle_duplicate(std::uint32_t index, const Address& from, const mad::Req& req, Instant now);
-  void handle_twin(std::uint32_t owner, const Address& from, const mad::Rej& answer, Instant now);
+  /// A REQ or REP names the queue pair of `owner`, another connection. False when it was dropped
+  /// because it may be late or crossing; otherwise it was answered, and the owner released if its
+  /// peer has lost it.
+  bool refuse_twin(std::uint32_t owner, const Address& from, const mad::Rej& answer, Instant now);
   void learn_reply(std::uint32_t index, const Address& from, const mad::Rep& rep, Instant now);
   /// Answers the peer's DREQ after having told the consumer, if a cause is left to tell.
   void release(std::uint32_t index, std::optional<DisconnectCause> cause, const mad::Dreq& dreq,

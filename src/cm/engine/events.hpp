@@ -38,8 +38,9 @@ struct Established {
   friend bool operator==(const Established&, const Established&) noexcept = default;
 };
 
-/// The peer refused before the connection was established. Ends, unless the reason is
-/// StaleConnection or our REP or its answer was refused: then TimewaitExit follows.
+/// The peer refused before the connection was established, or answered with a queue pair that is
+/// still in another connection here (StaleConnection; ask again). Ends, unless the peer refused by
+/// StaleConnection or after its REP: then TimewaitExit follows (Engine::state() tells).
 struct Rejected {
   Handle handle;
   /// A mad::RejReason, or a number that we do not know.

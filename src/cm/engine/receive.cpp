@@ -72,7 +72,7 @@ void Engine::handle(const Address& from, const mad::Req& req, Instant now) {
     return;
   }
   if (const auto owner = table_.find(RemoteQp{req.local_ca_guid, req.local_qpn})) {
-    handle_twin(*owner, from,
+    refuse_twin(*owner, from,
                 answer_to(req, CommId{}, mad::RejOf::Req, mad::RejReason::StaleConnection, config_),
                 now);
     return;
@@ -103,7 +103,7 @@ void Engine::handle_duplicate(std::uint32_t index, const Address& from, const ma
   }
 }
 
-void Engine::handle_twin(std::uint32_t owner, const Address& from, const mad::Rej& answer,
+bool Engine::refuse_twin(std::uint32_t owner, const Address& from, const mad::Rej& answer,
                          Instant now) {
   const Connection& connection = table_.at(owner);
   const bool is_young =
@@ -111,7 +111,7 @@ void Engine::handle_twin(std::uint32_t owner, const Address& from, const mad::Re
   const Cell cell = look_up(owner, Input::RecvTwin);
   if (is_young || cell.action == Action::Drop) {
     drop(DropReason::Crossing);
-    return;
+    return false;
   }
   send_rej(from, answer);
   if (cell.action == Action::RejectStaleAndRelease) {
@@ -119,6 +119,7 @@ void Engine::handle_twin(std::uint32_t owner, const Address& from, const mad::Re
     send_dreq(owner, config_.identity.span(), now);
     enter(owner, cell.next, now);
   }
+  return true;
 }
 
 void Engine::offer(const Address& from, const mad::Req& req, Instant now) {
@@ -170,10 +171,13 @@ void Engine::handle(const Address& from, const mad::Rep& rep, Instant now) {
 void Engine::learn_reply(std::uint32_t index, const Address& from, const mad::Rep& rep,
                          Instant now) {
   if (const auto owner = table_.find(RemoteQp{rep.local_ca_guid, rep.local_qpn})) {
-    handle_twin(*owner, from,
-                answer_to(rep, rep.remote_comm_id, mad::RejOf::Rep, mad::RejReason::StaleConnection,
-                          config_),
-                now);
+    const mad::Rej answer = answer_to(rep, rep.remote_comm_id, mad::RejOf::Rep,
+                                      mad::RejReason::StaleConnection, config_);
+    if (refuse_twin(*owner, from, answer, now)) {
+      // The refusal is final: a copy of the REP that comes when the owner is gone finds nothing.
+      events_.emplace_back(Rejected{table_.handle(index), answer.reason, {}, {}});
+      enter(index, look_up(index, Input::SendRej).next, now);
+    }
     return;
   }
   Connection& connection = table_.at(index);
@@ -220,11 +224,7 @@ void Engine::become_established(
 
 std::optional<std::uint32_t> Engine::match_rej(const Address& from, const mad::Rej& rej) {
   if (!rej.remote_comm_id.is_zero()) {
-    // A sender without an id of its own leaves it 0.
-    const auto index = table_.find(rej.remote_comm_id);
-    const CommId remote =
-        rej.local_comm_id.is_zero() && index ? table_.at(*index).remote_comm_id : rej.local_comm_id;
-    return match(from, rej.remote_comm_id, remote);
+    return match(from, rej.remote_comm_id, rej.local_comm_id);
   }
   const bool names_guid = rej.reason == static_cast<std::uint16_t>(mad::RejReason::Timeout) &&
                           rej.ari.size() >= kGuidSize;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 
 #include "softhca/hca/qp.hpp"
@@ -28,21 +29,35 @@ std::uint64_t pages(const RegionSpec& spec) {
   return pages_of(spec.address, spec.length);
 }
 
-/// Faults the pages in as pinning would. A kernel before 5.14 cannot: then nothing is checked.
-bool populate(const RegionSpec& spec) {
 #ifndef MADV_POPULATE_READ
-  constexpr int MADV_POPULATE_READ = 22;
-  constexpr int MADV_POPULATE_WRITE = 23;
+constexpr int MADV_POPULATE_READ = 22;
+constexpr int MADV_POPULATE_WRITE = 23;
 #endif
-  if (spec.length == 0) {
+
+bool populate_range(std::uint64_t start, std::uint64_t end, int advice) {
+  return ::syscall(SYS_madvise, start, end - start, advice) == 0;
+}
+
+/// A kernel before 5.14 cannot fault pages in on request. EINVAL would mean that, but also a range
+/// that is not writable, so it is asked about memory that surely is there.
+bool can_populate() {
+  static const bool can = [] {
+    alignas(4096) static std::array<std::uint8_t, 4096> page{};
+    const auto start = reinterpret_cast<std::uint64_t>(page.data());
+    return populate_range(start, start + page.size(), MADV_POPULATE_READ);
+  }();
+  return can;
+}
+
+/// Faults the pages in, as pinning would. False when they are not all there, or not writable
+/// although the access asks for it.
+bool populate(const RegionSpec& spec) {
+  if (spec.length == 0 || !can_populate()) {
     return true;
   }
   const bool write = (spec.access & IBV_ACCESS_LOCAL_WRITE) != 0;
-  const std::uint64_t start = spec.address & ~std::uint64_t{4095};
-  const std::uint64_t end = page_up(spec.address + spec.length);
-  return ::syscall(SYS_madvise, start, end - start,
-                   write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
-         errno == EINVAL;
+  return populate_range(spec.address & ~std::uint64_t{4095}, page_up(spec.address + spec.length),
+                        write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
 }  // namespace

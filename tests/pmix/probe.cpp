@@ -73,7 +73,8 @@ class Probe {
   explicit Probe(Options options) : options_(std::move(options)) {}
 
   bool run() {
-    return std::all_of(options_.steps.begin(), options_.steps.end(),
+    return (options_.marks.empty() || mark("pid")) &&
+           std::all_of(options_.steps.begin(), options_.steps.end(),
                        [this](char step) { return this->step(step); });
   }
 

@@ -41,8 +41,8 @@ fabric=
 
 cleanup() {
   local file pid
-  for file in "$marks"/ready.*; do  # ranks of a killed mpirun that did not end by themselves
-    [[ -f $file && ! -f ${file/ready/done} ]] || continue
+  for file in "$marks"/pid.*; do  # ranks of a killed mpirun that did not end by themselves
+    [[ -f $file ]] || continue
     pid=$(<"$file")
     [[ $(readlink "/proc/$pid/exe") == "$(readlink -f "$program")" ]] && kill -KILL "$pid"
   done
@@ -69,7 +69,10 @@ if [[ $launcher == no ]]; then
   exit 0
 fi
 
-arguments=(-n "$ranks")
+# MPI asks hwloc, and hwloc reads the names of all PCI vendors, for minutes under AddressSanitizer.
+export HWLOC_COMPONENTS=-pci
+arguments=(-n "$ranks" -x HWLOC_COMPONENTS)
+[[ -n ${LSAN_OPTIONS-} ]] && arguments+=(-x LSAN_OPTIONS)
 [[ $recovery == yes ]] && arguments+=(--enable-recovery)
 if [[ $hosts -gt 0 ]]; then
   fabric=pmix-$$

@@ -61,8 +61,8 @@ socklen_t abstract_name(sockaddr_un& address, const std::string& text) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length + 1);
 }
 
-const sockaddr* generic(const sockaddr_un& address) {
-  return static_cast<const sockaddr*>(static_cast<const void*>(&address));
+sockaddr* generic(sockaddr_un& address) {
+  return static_cast<sockaddr*>(static_cast<void*>(&address));
 }
 
 bool bind_name(int fd, const std::string& text) {
@@ -153,7 +153,7 @@ bool IbsimSlot::control(std::uint32_t type, ControlData& data) {
   return true;
 }
 
-bool IbsimSlot::attach(const std::string& node_id) {
+bool IbsimSlot::attach(const std::string& node_id, std::uint64_t known_guid) {
   detach();
   ControlData data{};
   put_host32(data, 0, id_);
@@ -176,15 +176,20 @@ bool IbsimSlot::attach(const std::string& node_id) {
   if (journal_ != nullptr) {
     journal_->taken(*slot_, node_id_);
   }
-  ControlData info{};
-  if (!connect_name(data_, base_ + ":out" + std::to_string(*slot_)) ||
-      !control(kControlNodeInfo, info)) {
-    const int error = errno;
-    detach();
-    errno = error;
-    return false;
+  // The data socket stays unconnected: ibsim ends itself when it cannot connect to a client's
+  // socket, and it cannot when that is still connected to the slot the client had before.
+  peer_ = base_ + ":out" + std::to_string(*slot_);
+  node_guid_ = known_guid;
+  if (known_guid == 0) {
+    ControlData info{};
+    if (!control(kControlNodeInfo, info)) {
+      const int error = errno;
+      detach();
+      errno = error;
+      return false;
+    }
+    node_guid_ = get64(info, 12);
   }
-  node_guid_ = get64(info, 12);
   // Whatever was still under way to the port this slot was at before.
   SimPacket stale;
   while (receive(stale)) {
@@ -212,18 +217,26 @@ bool IbsimSlot::send(const SimPacket& packet) {
   put32(message, 12, packet.sqp);
   put64(message, 24, kMadSize);
   std::copy(packet.mad.begin(), packet.mad.end(), message.begin() + kMadAt);
-  return ::send(data_, message.data(), message.size(), MSG_DONTWAIT) ==
+  sockaddr_un address;
+  const socklen_t length = abstract_name(address, peer_);
+  return sendto(data_, message.data(), message.size(), MSG_DONTWAIT, generic(address), length) ==
          static_cast<ssize_t>(message.size());
 }
 
 bool IbsimSlot::receive(SimPacket& packet) {
   std::array<std::uint8_t, kDataSize> message{};
   for (;;) {
-    const ssize_t got = recv(data_, message.data(), message.size(), MSG_DONTWAIT);
+    sockaddr_un from = {};
+    socklen_t from_length = sizeof from;
+    const ssize_t got =
+        recvfrom(data_, message.data(), message.size(), MSG_DONTWAIT, generic(from), &from_length);
     if (got < 0) {
       return false;
     }
-    if (got == static_cast<ssize_t>(message.size())) {
+    sockaddr_un expected;
+    const socklen_t expected_length = abstract_name(expected, peer_);
+    if (got == static_cast<ssize_t>(message.size()) && from_length == expected_length &&
+        std::memcmp(&from, &expected, from_length) == 0) {
       break;
     }
   }

@@ -40,8 +40,9 @@ class IbsimSlot {
 
   /// Takes a slot at node `node_id` (ibsim's node id or NodeDescription; "" is ibsim's default
   /// node). A slot held before is given back first. False with errno: ENOSPC ibsim refuses (no
-  /// such node, or all 10 slots taken), ETIMEDOUT no answer, or a socket's error.
-  bool attach(const std::string& node_id);
+  /// such node, or all 10 slots taken), ETIMEDOUT no answer, or a socket's error. `known_guid` not
+  /// 0: the node's GUID, which then need not be asked for.
+  bool attach(const std::string& node_id, std::uint64_t known_guid = 0);
 
   /// Gives the slot back.
   void detach();
@@ -77,6 +78,7 @@ class IbsimSlot {
   int data_;
   std::uint32_t id_;  // names our sockets; ibsim takes it for a process id
   std::optional<std::uint32_t> slot_;
+  std::string peer_;  // name of ibsim's socket for the slot
   std::string node_id_;
   std::uint64_t node_guid_ = 0;
 };

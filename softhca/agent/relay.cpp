@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "softhca/agent/log.hpp"
 #include "softhca/mad/bytes.hpp"
 
 namespace softhca {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxTransactions = 65536;
 constexpr std::chrono::milliseconds kQueueFull{1};
+constexpr std::chrono::milliseconds kPatience{20};
 constexpr std::uint32_t kMaxTimeoutMs = 24U * 3600 * 1000;
 
 bool goes_through_ibsim(std::uint8_t mgmt_class) {
@@ -80,6 +82,7 @@ void Relay::send(std::uint32_t id, Clock::time_point now) {
   if (goes_through_ibsim(transaction.mad_header.mgmt_class)) {
     if (!transaction.queued) {
       transaction.queued = true;
+      transaction.queued_at = now;
       queue_.push_back(id);
     }
     pump(now);
@@ -155,19 +158,30 @@ void Relay::answer_locally(Session& session, const UmadHeader& header, const Mad
 
 void Relay::pump(Clock::time_point now) {
   pump_at_.reset();
+  // In order, except that a request may overtake others when a slot is at its node already and the
+  // first in the queue has not waited long: that saves moving slots to and fro.
+  std::deque<std::uint32_t> waiting;
+  bool overtaking = false;
   while (!queue_.empty()) {
     const std::uint32_t id = queue_.front();
     const auto entry = transactions_.find(id);
-    if (entry != transactions_.end() && entry->second.queued && !place(id, entry->second, now)) {
-      return;
+    if (entry != transactions_.end() && entry->second.queued &&
+        !place(id, entry->second, now, !overtaking)) {
+      if (!overtaking && now - entry->second.queued_at > kPatience) {
+        break;
+      }
+      overtaking = true;
+      waiting.push_back(id);
     }
     queue_.pop_front();
   }
+  queue_.insert(queue_.begin(), waiting.begin(), waiting.end());
 }
 
-bool Relay::place(std::uint32_t id, Transaction& transaction, Clock::time_point now) {
+bool Relay::place(std::uint32_t id, Transaction& transaction, Clock::time_point now,
+                  bool may_move) {
   bool wait = false;
-  SlotPool::Slot* slot = pool_.acquire(view_, transaction.port, now, wait);
+  SlotPool::Slot* slot = pool_.acquire(view_, transaction.port, now, may_move, wait);
   if (slot == nullptr && wait) {
     pump_at_ = now + SlotPool::kHold;
     return false;
@@ -234,6 +248,11 @@ void Relay::handle_packet(const SimPacket& packet) {
     reply.lid = htons(packet.slid);
     const std::size_t length =
         header.mgmt_class == kClassSa ? complete_sa_answer(mad, packet.length) : kMadSize;
+    const RmppHeader rmpp = get_rmpp_header(mad);
+    if (header.mgmt_class == kClassSa && (rmpp.flags & kRmppFlagActive) != 0 &&
+        (rmpp.flags & kRmppFlagLast) == 0) {
+      log_limited("an answer of the subnet administrator was cut to its first segment");
+    }
     session->second->deliver(reply, std::span(mad).first(length));
   }
   if (header.mgmt_class == kClassSa && header.attr_id == kAttrMcMemberRecord &&

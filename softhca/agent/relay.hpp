@@ -62,6 +62,7 @@ class Relay {
     Clock::time_point due{};
     bool answer_expected = false;
     bool queued = false;
+    Clock::time_point queued_at{};
   };
 
   void send(std::uint32_t id, Clock::time_point now);
@@ -70,7 +71,7 @@ class Relay {
                       std::span<const std::uint8_t> mad);
   void count(const Transaction& transaction);
   void pump(Clock::time_point now);
-  bool place(std::uint32_t id, Transaction& transaction, Clock::time_point now);
+  bool place(std::uint32_t id, Transaction& transaction, Clock::time_point now, bool may_move);
   void handle_packet(const SimPacket& packet);
   void give_up(const Transaction& transaction);
   void erase(std::uint32_t id);

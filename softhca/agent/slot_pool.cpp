@@ -33,7 +33,7 @@ std::vector<std::string> candidate_names(const FabricView& view, const PortAttr&
 }  // namespace
 
 SlotPool::Slot* SlotPool::acquire(const FabricView& view, PortIndex port, Clock::time_point now,
-                                  bool& wait) {
+                                  bool may_move, bool& wait) {
   wait = false;
   const std::uint64_t node = view.brief(port).node_guid;
   Slot* unused = nullptr;
@@ -62,6 +62,10 @@ SlotPool::Slot* SlotPool::acquire(const FabricView& view, PortIndex port, Clock:
       idle = &slot;
     }
   }
+  if (!may_move) {
+    wait = true;
+    return nullptr;
+  }
   for (Slot* slot : {unused, idle}) {
     if (slot != nullptr && move(*slot, view, port, now)) {
       wait = false;
@@ -86,7 +90,8 @@ bool SlotPool::move(Slot& slot, const FabricView& view, PortIndex port, Clock::t
       known != names_.end() ? std::vector<std::string>{known->second} : candidate_names(view, attr);
   int error = 0;
   for (const std::string& name : names) {
-    if (!slot.link->attach(name)) {
+    const std::uint64_t known_guid = known != names_.end() ? attr.node_guid : 0;
+    if (!slot.link->attach(name, known_guid)) {
       error = errno;
       continue;
     }

@@ -38,8 +38,10 @@ class SlotPool {
 
   /// A slot at the node of `port` that can take one more request now; nullptr when all are busy
   /// (then `wait` is set: ask again when something was answered or after kHold) or when none can be
-  /// attached there (`wait` false).
-  Slot* acquire(const FabricView& view, PortIndex port, Clock::time_point now, bool& wait);
+  /// attached there (`wait` false). With `may_move` false only a slot that is there already will
+  /// do.
+  Slot* acquire(const FabricView& view, PortIndex port, Clock::time_point now, bool may_move,
+                bool& wait);
 
   /// Forgets an awaited answer, wherever it is awaited.
   void forget(std::uint32_t transaction);

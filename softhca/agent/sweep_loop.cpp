@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "softhca/agent/log.hpp"
 #include "softhca/agent/smp_client.hpp"
@@ -17,10 +18,17 @@ namespace {
 
 constexpr std::chrono::seconds kBusyAfterChange{2};
 constexpr std::chrono::milliseconds kReconnect{200};
-// Sweeping takes at most one part in so many of the time: of one core while something changes, and
-// when nothing does.
+// This thread works at most one part in so many of the time: while something changes, and when
+// nothing does. Time of the processor, not of the clock, or a loaded machine would see changes
+// late.
 constexpr int kBusyShare = 6;
-constexpr int kCalmShare = 60;
+constexpr int kCalmShare = 50;
+
+std::chrono::nanoseconds thread_time() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 void signal_fd(int fd) {
   const std::uint64_t one = 1;
@@ -95,15 +103,14 @@ void SweepLoop::sweep_once() {
   }
 }
 
-std::chrono::milliseconds SweepLoop::pause(Clock::duration took) {
-  const auto now = Clock::now();
-  const auto cost = std::chrono::ceil<std::chrono::milliseconds>(took);
-  if (now < busy_until_) {
-    return std::max(options_.busy, cost * kBusyShare);
+std::chrono::milliseconds SweepLoop::pause(std::chrono::nanoseconds cost) {
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(cost);
+  if (Clock::now() < busy_until_) {
+    return std::clamp(milliseconds * kBusyShare, options_.busy, options_.calm);
   }
   // Without a subnet manager ports stay INIT for ever; watch for it a little more closely.
-  const auto calm = sweeper_->settling() ? options_.calm / 4 : options_.calm;
-  return std::max(calm, cost * kCalmShare);
+  const auto calm = sweeper_->settling() ? options_.calm / 3 : options_.calm;
+  return std::clamp(milliseconds * kCalmShare, calm, options_.calm * 2);
 }
 
 void SweepLoop::run() {
@@ -116,9 +123,9 @@ void SweepLoop::run() {
     lock.unlock();
     std::chrono::milliseconds wait = kReconnect;
     if (sweeper_ != nullptr || connect()) {
-      const auto start = Clock::now();
+      const std::chrono::nanoseconds start = thread_time();
       sweep_once();
-      wait = pause(Clock::now() - start);
+      wait = pause(thread_time() - start);
       if (!client_->alive()) {
         log_limited("ibsim does not answer any more; trying again");
         sweeper_.reset();

@@ -21,7 +21,7 @@ struct SweepOptions {
   std::string sim_host;  // node the walk starts at; "" is ibsim's default
   SlotJournal* journal = nullptr;
   std::chrono::milliseconds busy{25};   // between sweeps just after a change
-  std::chrono::milliseconds calm{500};  // between sweeps when nothing has changed for a while
+  std::chrono::milliseconds calm{250};  // between sweeps when nothing has changed for a while
 };
 
 class SweepLoop {
@@ -43,7 +43,7 @@ class SweepLoop {
   void run();
   bool connect();
   void sweep_once();
-  std::chrono::milliseconds pause(Clock::duration took);
+  std::chrono::milliseconds pause(std::chrono::nanoseconds cost);
 
   SweepOptions options_;
   std::unique_ptr<FabricWriter> writer_;

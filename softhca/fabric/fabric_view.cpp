@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <bitset>
 #include <cerrno>
 #include <cstring>
@@ -144,29 +146,28 @@ class Walker {
     // A switch is walked once: MFTs are trees, and where they are not (while the subnet manager
     // rewrites them) the duplicates of a loop would not be delivered for long either.
     std::bitset<kMaxSwitches> seen;
-    std::vector<LinkRecord> todo{first};
-    while (!todo.empty()) {
-      const LinkRecord in = todo.back();
-      todo.pop_back();
-      if (seen.test(in.index)) {
-        continue;
-      }
-      seen.set(in.index);
+    std::array<LinkRecord, kMaxSwitches> todo;
+    std::size_t waiting = 0;
+    seen.set(first.index);
+    todo[waiting++] = first;
+    while (waiting != 0) {
+      const LinkRecord in = todo[--waiting];
       const PortMask mask = members(in.index, offset);
-      for (std::uint32_t port = 1; port < kMaxPortsPerSwitch; ++port) {
-        if (port == in.port || (mask[port / 64] >> (port % 64) & 1U) == 0) {
-          continue;
-        }
-        const SwitchPortRecord exit = switch_port(in.index, port);
-        if (!link_up(exit)) {
-          continue;
-        }
-        if (exit.link.kind == LinkKind::HcaPort) {
-          if (usable(exit.link.index)) {
-            out.push_back(exit.link.index);
+      for (std::uint32_t word = 0; word < mask.size(); ++word) {
+        for (std::uint64_t bits = mask[word]; bits != 0; bits &= bits - 1) {
+          const auto port = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+          const SwitchPortRecord exit = switch_port(in.index, port);
+          if (port == 0 || port == in.port || !link_up(exit)) {
+            continue;
           }
-        } else if (enters_switch(exit.link)) {
-          todo.push_back(exit.link);
+          if (exit.link.kind == LinkKind::HcaPort) {
+            if (usable(exit.link.index)) {
+              out.push_back(exit.link.index);
+            }
+          } else if (enters_switch(exit.link) && !seen.test(exit.link.index)) {
+            seen.set(exit.link.index);
+            todo[waiting++] = exit.link;
+          }
         }
       }
     }

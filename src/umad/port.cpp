@@ -3,6 +3,8 @@
 
 #include <infiniband/umad.h>
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -64,6 +66,14 @@ Result<Port> Port::open(const Options& options, const Ops& ops) {
                               options.port));
   }
   port.fd_ = ops.get_fd(port.port_id_);
+  // umad_recv() with a timeout of 0 does not poll first: on a descriptor that blocks it waits.
+  if (const int flags = fcntl(port.fd_, F_GETFL);
+      flags < 0 || fcntl(port.fd_, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return fail(Error::system(Errc::NoResources, errno,
+                              "making the MAD descriptor of %s port %u "
+                              "non-blocking",
+                              options.device.c_str(), options.port));
+  }
   const std::size_t bytes = static_cast<std::size_t>(umad_size()) + mad::kMadSize;
   port.buffer_.assign((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t), 0);
   return port;

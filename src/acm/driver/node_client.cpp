@@ -254,7 +254,7 @@ void NodeClient::State::send_pending(Instant now) {
     ServiceRequest request;
     request.key = key;
     const Duration left = std::max(Duration::zero(), waiting.deadline - now);
-    request.limit = left - std::min(left / 4, kAnswerMargin);
+    request.deadline = waiting.deadline - std::min(left / 4, kAnswerMargin);
     switch (send_packet(socket.value(), encode(request))) {
       case SendOutcome::Sent:
         waiting.is_sent = true;

@@ -32,6 +32,8 @@ constexpr Duration kReopenInterval = std::chrono::seconds(1);
 /// A cache whose writer was alive this short ago is still true: a take-over within a job.
 constexpr Duration kKeepCache = std::chrono::seconds(10);
 constexpr int kRequestsPerTurn = 256;
+/// Longest wait for an answer, whatever a rank asks for.
+constexpr Duration kMaxWait = std::chrono::hours(1);
 
 /// Starts `body` on a thread that takes no signal: they belong to the program's own threads.
 template <typename F>
@@ -208,7 +210,8 @@ void Loop::handle_resolve(const RankServer::Request& request, Instant now) {
                        to_text(plain.sgid).data(), plain.pkey.value()));
     return;
   }
-  if (auto started = port_->resolve(key.dgid, now + request.request.limit, now); !started) {
+  const Instant deadline = std::min(request.request.deadline, now + kMaxWait);
+  if (auto started = port_->resolve(key.dgid, deadline, now); !started) {
     refuse(started.error());
     return;
   }

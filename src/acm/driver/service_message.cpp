@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x574E5231;  // "WNR1"
 constexpr std::uint8_t kNoSl = 0xFF;
-/// Longest wait a request may name: longer ones are a defect of the asker.
-constexpr Duration kMaxLimit = std::chrono::hours(24);
 
 // Both messages begin alike: magic 0, operation 4, SL 5, P_Key 6, SGID 8, DGID 24, service id 40.
 constexpr std::size_t kOp = 4;
@@ -23,7 +21,7 @@ constexpr std::size_t kSgid = 8;
 constexpr std::size_t kDgid = 24;
 constexpr std::size_t kServiceId = 40;
 // Request.
-constexpr std::size_t kLimit = 48;
+constexpr std::size_t kDeadline = 48;
 // Reply.
 constexpr std::size_t kStatus = 48;
 constexpr std::size_t kOrigin = 52;
@@ -31,7 +29,7 @@ constexpr std::size_t kGeneration = 56;
 constexpr std::size_t kAge = 64;
 constexpr std::size_t kRecord = 72;
 constexpr std::size_t kText = kRecord + mad::PathRecord::kSize;
-static_assert(kLimit + 8 == ServiceRequest::kSize);
+static_assert(kDeadline + 8 == ServiceRequest::kSize);
 static_assert(kText + Error::kDetailSize == ServiceReply::kSize);
 
 void put_prefix(std::span<std::uint8_t> to, ServiceOp op, const PathKey& key) noexcept {
@@ -90,8 +88,8 @@ Error parse_error(std::span<const std::uint8_t> bytes, std::uint32_t status) noe
 ServiceRequestBytes encode(const ServiceRequest& request) noexcept {
   ServiceRequestBytes bytes{};
   put_prefix(bytes, request.op, request.key);
-  const Duration limit = std::clamp(request.limit, Duration::zero(), kMaxLimit);
-  store_be(bytes, kLimit, 8, static_cast<std::uint64_t>(limit.count()));
+  store_be(bytes, kDeadline, 8,
+           static_cast<std::uint64_t>(request.deadline.time_since_epoch().count()));
   return bytes;
 }
 
@@ -129,12 +127,12 @@ Result<ServiceRequest> decode_request(std::span<const std::uint8_t> bytes) noexc
       op != static_cast<std::uint8_t>(ServiceOp::PathFailed)) {
     return fail(Error::make(Errc::Malformed, "request to the resolver with operation %u", op));
   }
-  const std::uint64_t limit = load_be(bytes, kLimit, 8);
-  if (limit > static_cast<std::uint64_t>(kMaxLimit.count())) {
-    return fail(Error::make(Errc::Malformed, "request to the resolver with a limit above a day"));
+  const std::uint64_t deadline = load_be(bytes, kDeadline, 8);
+  if (deadline > static_cast<std::uint64_t>(INT64_MAX)) {
+    return fail(Error::make(Errc::Malformed, "request to the resolver with a negative deadline"));
   }
   return ServiceRequest{static_cast<ServiceOp>(op), *key,
-                        Duration(static_cast<std::int64_t>(limit))};
+                        Instant(Duration(static_cast<std::int64_t>(deadline)))};
 }
 
 Result<ServiceReply> decode_reply(std::span<const std::uint8_t> bytes) noexcept {

@@ -22,8 +22,9 @@ struct ServiceRequest {
   static constexpr std::size_t kSize = 56;
   ServiceOp op = ServiceOp::Resolve;
   PathKey key;
-  /// Time the asker will wait, from now; only of Resolve.
-  Duration limit{};
+  /// Until when the asker waits, on CLOCK_MONOTONIC, which all processes of a node share (a time
+  /// from now would move by what the message waits in a queue). Only of Resolve.
+  Instant deadline;
   friend bool operator==(const ServiceRequest&, const ServiceRequest&) noexcept = default;
 };
 

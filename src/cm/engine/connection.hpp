@@ -77,7 +77,7 @@ struct Connection {
 };
 
 /// Connections idle in ESTABLISHED are what a big job holds by the thousand.
-static_assert(sizeof(Connection) <= 264);
+static_assert(sizeof(Connection) <= 208);
 
 }  // namespace wireup::cm
 

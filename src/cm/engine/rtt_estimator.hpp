@@ -10,6 +10,9 @@ namespace wireup::cm {
 
 /// Smoothed round trip and its variation, in the manner of RFC 6298. Feed it only round trips of
 /// messages that were sent once (Karn's rule). A value.
+///
+/// The interval is never less than twice the round trip: the variation of even round trips goes
+/// to nothing, and jitter must not make a message come again before its answer.
 class RttEstimator {
  public:
   constexpr void add(Duration sample) noexcept {
@@ -27,7 +30,8 @@ class RttEstimator {
   /// The first retransmission interval, within [min, max]; `initial` without a sample.
   [[nodiscard]] constexpr Duration rto(Duration initial, Duration min,
                                        Duration max) const noexcept {
-    const Duration wanted = smoothed_.has_value() ? *smoothed_ + 4 * variation_ : initial;
+    const Duration wanted =
+        smoothed_.has_value() ? *smoothed_ + std::max(4 * variation_, *smoothed_) : initial;
     return std::clamp(wanted, min, max);
   }
   friend constexpr bool operator==(const RttEstimator&, const RttEstimator&) noexcept = default;

@@ -238,6 +238,10 @@ void Relay::handle_packet(const SimPacket& packet) {
       header.mgmt_class != transaction.mad_header.mgmt_class) {
     return;  // undeliverable: on a real fabric nobody would tell, so the timer decides
   }
+  if (header.mgmt_class == kClassSa && header.attr_id == kAttrMcMemberRecord &&
+      header.status == 0 && transaction.mad_header.method != kMethodGet) {
+    joined_();
+  }
   const auto session = sessions_.find(transaction.session);
   if (session != sessions_.end()) {
     Mad mad = packet.mad;
@@ -254,10 +258,6 @@ void Relay::handle_packet(const SimPacket& packet) {
       log_limited("an answer of the subnet administrator was cut to its first segment");
     }
     session->second->deliver(reply, std::span(mad).first(length));
-  }
-  if (header.mgmt_class == kClassSa && header.attr_id == kAttrMcMemberRecord &&
-      header.status == 0 && transaction.mad_header.method != kMethodGet) {
-    joined_();
   }
   erase(id);
 }

@@ -11,7 +11,7 @@ CLUSTER = ROOT / "testbed" / "topologies" / "cluster-96.topo"
 
 
 def delta(after: dict, before: dict, name: str) -> int:
-    return after["totals"][name] - before["totals"][name]
+    return after["total"][name] - before["total"][name]
 
 
 class MainJob(unittest.TestCase):
@@ -27,7 +27,7 @@ class MainJob(unittest.TestCase):
             )
             after = fabric.stats()
             self.assertEqual(done.status, 0, done.all)
-            counters = {name: delta(after, before, name) for name in after["totals"]}
+            counters = {name: delta(after, before, name) for name in after["total"]}
             return json.loads(report.read_text()), counters
 
     def check(self, report: dict, ranks: int, hosts: int) -> None:
@@ -86,12 +86,12 @@ class MainJob(unittest.TestCase):
 
     def test_datagrams_lost_doubled_and_reordered(self) -> None:
         with Fabric("--hosts", 4, name="loss") as fabric:
-            fabric.fault("ud", "--drop", 20, "--duplicate", 10, "--reorder", 10, "--seed", 7)
+            fabric.fault("ud", "--drop", "20%", "--duplicate", "10%", "--reorder", "10%", "--seed", 7)
             report, counters = self.connect_all(fabric, 16, "--both", seconds=240)
             self.check(report, 16, 4)
-            self.assertGreater(counters["ud_dropped"], 0)
-            self.assertGreater(counters["ud_duplicated"], 0)
-            self.assertGreater(counters["ud_reordered"], 0)
+            self.assertGreater(counters["ud_dropped_fault"], 0)
+            self.assertGreater(counters["ud_duplicated_fault"], 0)
+            self.assertGreater(counters["ud_reordered_fault"], 0)
             self.assertGreater(report["cm_retransmits"], 0)
 
 

@@ -157,28 +157,37 @@ class FabricDir:
 
     @contextlib.contextmanager
     def lock(self, deadline_s: float = 60.0) -> Iterator[None]:
-        """Keeps other `up` and `down` of the same name out."""
-        fd = os.open(base_dir() / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Keeps other `up` and `down` of the same name out. The lock's file goes with the fabric."""
+        path = base_dir() / f"{self.name}.lock"
+        fd = _lock(path, self.name, deadline_s)
         try:
-            _flock(fd, self.name, deadline_s)
             yield
         finally:
+            if not self.root.exists():
+                path.unlink(missing_ok=True)
             os.close(fd)
 
 
-def _flock(fd: int, name: str, deadline_s: float) -> None:
+def _lock(path: Path, name: str, deadline_s: float) -> int:
+    """The locked descriptor of the file that is at `path` now, not of one removed meanwhile."""
     end = time.monotonic() + deadline_s
     while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            if os.path.samestat(os.stat(path), os.fstat(fd)):
+                return fd
+        except FileNotFoundError:
+            pass  # removed between the two looks at it
         except BlockingIOError:
             if time.monotonic() > end:
+                os.close(fd)
                 raise FabricError(
                     f"another 'ib-fabric up' or 'down' of fabric {name} has been at work "
                     f"for {deadline_s:.0f} s: wait for it or end it"
                 ) from None
             time.sleep(0.05)
+        os.close(fd)
 
 
 def base_dir() -> Path:

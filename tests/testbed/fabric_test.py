@@ -144,6 +144,16 @@ class Lifecycle(FabricCase):
         self.assertTrue(gone(init))
         self.assertIn("was not up", run("down", "--name", self.name).stdout)
         self.assertFalse(Path(status["directory"]).exists())
+        self.assertFalse(Path(status["directory"] + ".lock").exists())
+
+    def test_ups_and_downs_at_once_take_turns(self) -> None:
+        ups = [self.start("up", "--name", self.name, "--no-softhca", "--hosts", "1") for _ in "12"]
+        self.assertEqual([0, 0], [child.wait(60) for child in ups])
+        said = [output(child).read() for child in ups]
+        self.assertEqual(1, sum("is up already" in text for text in said), said)
+        downs = [self.start("down", "--name", self.name) for _ in "123"]
+        self.assertEqual([0, 0, 0], [child.wait(60) for child in downs])
+        self.assertEqual(1, sum("is down" in output(child).read() for child in downs))
 
     def test_all_ports_are_active_when_up_returns(self) -> None:
         self.up("--topology", CLUSTER, "--hosts", "8")

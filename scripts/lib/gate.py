@@ -127,7 +127,6 @@ class Gate:
             self.tidy()
             self.ctest("release", "unit|integration")
             self.ctest("release", "pmix|fabric")
-            self.demo()
         if self.build("asan"):
             self.ctest("asan", "unit|integration")
             self.ctest("asan", "sanitized")
@@ -144,9 +143,6 @@ class Gate:
         self.ctest("release", "full")
         self.script("bench connect", ["scripts/bench", "connect"], 900)
 
-    def demo(self) -> None:
-        report = self.results / "demo.json"
-        self.script("demo", ["scripts/demo", "--json", str(report)], 300)
 
     def close(self) -> int:
         tally = self.tally

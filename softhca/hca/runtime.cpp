@@ -19,6 +19,13 @@ namespace {
 std::mutex instance_mutex;
 std::atomic<Runtime*> the_instance{nullptr};
 
+/// Every runtime ever made, so that none looks leaked: programs may use their objects until the
+/// very end of the process.
+std::vector<Runtime*>& all_runtimes() {
+  static auto* runtimes = new std::vector<Runtime*>;
+  return *runtimes;
+}
+
 void leave_at_exit() {
   Runtime* runtime = the_instance.exchange(nullptr);
   if (runtime != nullptr) {
@@ -99,6 +106,7 @@ Runtime* Runtime::instance() {
     pthread_atfork(nullptr, nullptr, start_anew_in_child);
     std::atexit(leave_at_exit);
   }
+  all_runtimes().push_back(runtime.get());
   the_instance.store(runtime.get(), std::memory_order_release);
   return runtime.release();
 }

@@ -13,8 +13,6 @@
 namespace softhca::hca {
 namespace {
 
-constexpr std::uint64_t kHoldBackNs = 2'000'000;
-
 bool receives(std::uint32_t state) {
   return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
          state == IBV_QPS_SQE;
@@ -38,7 +36,7 @@ void UdWire::send(const Datagram& datagram, RouteCache& route) {
   const std::vector<Held> overtaken = take_held(0);
   if (fate.hold_back) {
     rt.count(datagram.from, Counter::UdReorderedFault);
-    const std::uint64_t until = monotonic_ns() + kHoldBackNs;
+    const std::uint64_t until = monotonic_ns() + hold_back_ns_;
     {
       const std::lock_guard lock(mutex_);
       held_.push_back({until, std::make_unique<Datagram>(datagram)});

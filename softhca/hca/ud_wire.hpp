@@ -2,6 +2,7 @@
 // The way of a datagram through the fabric: faults, routing, delivery.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -28,7 +29,10 @@ class UdWire final : public PendingTask {
   /// (from, dlid); unused for multicasts.
   void send(const Datagram& datagram, RouteCache& route);
 
-  /// Lets go of the datagrams that were held back for 2 ms.
+  /// How long a datagram is held back when no other follows it; 2 ms unless set.
+  void set_hold_back_ns(std::uint64_t ns) { hold_back_ns_ = ns; }
+
+  /// Lets go of the datagrams that were held back long enough.
   std::optional<std::uint64_t> progress(std::uint64_t now) override;
 
   /// Lets go of every datagram held back, before the process ends.
@@ -47,6 +51,7 @@ class UdWire final : public PendingTask {
   std::vector<Held> take_held(std::uint64_t due);
 
   Runtime* runtime_;
+  std::atomic<std::uint64_t> hold_back_ns_{2'000'000};
   std::mutex mutex_;
   std::vector<Held> held_;
 };

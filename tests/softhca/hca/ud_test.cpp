@@ -294,6 +294,7 @@ TEST_F(UdFaults, EveryDatagramTwice) {
 
 TEST_F(UdFaults, HeldBackUntilTheNextOneOrTwoMilliseconds) {
   post_receives(3);
+  h1_->ud_wire().set_hold_back_ns(3'600'000'000'000);
   h1_->faults().set({0, 0, 1'000'000, 1});
   a_->buffer[0] = 1;
   ASSERT_EQ(send(1), 0);
@@ -306,6 +307,7 @@ TEST_F(UdFaults, HeldBackUntilTheNextOneOrTwoMilliseconds) {
   EXPECT_EQ(b_->buffer[40], 2);
   EXPECT_EQ(b_->buffer[64 + 40], 1);
 
+  h1_->ud_wire().set_hold_back_ns(2'000'000);
   h1_->faults().set({0, 0, 1'000'000, 1});
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(send(1), 0);

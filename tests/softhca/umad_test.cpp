@@ -378,6 +378,88 @@ TEST_F(Umad, RequestsOfAClassReachWhoRegisteredForThem) {
   umad_close_port(server_fd);
 }
 
+/// Another host's process: an opened port with one agent, spoken to without libibumad.
+class RawPort {
+ public:
+  RawPort(std::uint32_t port, std::uint8_t mgmt_class, std::uint8_t version,
+          std::uint64_t methods) {
+    control_ = softhca::connect_agent(kAgent->dir());
+    int pair[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    data_ = pair[0];
+    softhca::AgentRequest request;
+    request.op = static_cast<std::uint32_t>(softhca::AgentOp::Open);
+    request.port_index = port;
+    EXPECT_EQ(softhca::call_agent(control_, request, pair[1], nullptr), 0);
+    close(pair[1]);
+    request = {};
+    request.op = static_cast<std::uint32_t>(softhca::AgentOp::Register);
+    request.mgmt_class = mgmt_class;
+    request.class_version = version;
+    request.method_mask[0] = methods;
+    EXPECT_EQ(softhca::call_agent(control_, request, -1, nullptr), 0);
+  }
+  RawPort(const RawPort&) = delete;
+  RawPort& operator=(const RawPort&) = delete;
+  ~RawPort() {
+    close(control_);
+    close(data_);
+  }
+  void send(Buffer& buffer) const {
+    const std::size_t size = umad_size() + 256;
+    EXPECT_EQ(::send(data_, buffer.get(), size, 0), static_cast<ssize_t>(size));
+  }
+  [[nodiscard]] bool receive(Buffer& buffer, int timeout_ms) const {
+    pollfd wait = {data_, POLLIN, 0};
+    const std::size_t size = umad_size() + 256;
+    return poll(&wait, 1, timeout_ms) == 1 &&
+           recv(data_, buffer.get(), size, 0) == static_cast<ssize_t>(size);
+  }
+
+ private:
+  int control_ = -1;
+  int data_ = -1;
+};
+
+TEST_F(Umad, RequestsOfAClassTravelBetweenHosts) {
+  const RawPort there(1, 0x0A, 1, 1 << 1);
+  const RawPort elsewhere(2, 0x0A, 1, 1 << 1);
+  const int agent = add(fd_, 0x0A, 1, kNoMethods);
+  Buffer buffer;
+  buffer.header(0x0A, 1, 1, 0x10);
+  buffer.address(2);
+  ASSERT_EQ(umad_send(fd_, agent, buffer.get(), 256, kTestTimeoutMs, 0), 0);
+  Buffer request;
+  ASSERT_TRUE(there.receive(request, kTestTimeoutMs));
+  EXPECT_EQ(ntohs(umad_get_mad_addr(request.get())->lid), 1) << "from this host";
+  request[3] = 0x81;
+  there.send(request);
+  int length = 256;
+  ASSERT_EQ(umad_recv(fd_, buffer.get(), &length, kTestTimeoutMs), agent);
+  EXPECT_EQ(umad_status(buffer.get()), 0);
+  EXPECT_EQ(buffer[3], 0x81);
+  EXPECT_EQ(ntohs(umad_get_mad_addr(buffer.get())->lid), 2);
+  EXPECT_FALSE(elsewhere.receive(request, 0)) << "and nobody else has seen it";
+}
+
+TEST_F(Umad, RequestsEndWhereTheLinkIsDown) {
+  const RawPort there(1, 0x0A, 1, 1 << 1);
+  softhca::PortRecord& record = kAgent->fabric().model().ports[1];
+  record.state = softhca::kPortInit;
+  ASSERT_TRUE(kAgent->fabric().publish());
+  const int agent = add(fd_, 0x0A, 1, kNoMethods);
+  Buffer buffer;
+  buffer.header(0x0A, 1, 1, 0x10);
+  buffer.address(2);
+  EXPECT_EQ(umad_send(fd_, agent, buffer.get(), 256, 30, 0), 0);
+  int length = 256;
+  EXPECT_EQ(umad_recv(fd_, buffer.get(), &length, kTestTimeoutMs), agent);
+  EXPECT_EQ(umad_status(buffer.get()), ETIMEDOUT);
+  EXPECT_FALSE(there.receive(buffer, 0));
+  record.state = softhca::kPortActive;
+  ASSERT_TRUE(kAgent->fabric().publish());
+}
+
 TEST_F(Umad, ConnectionManagementIsCountedAtTheSender) {
   const int agent = add(fd_, 7, 2, kNoMethods);
   Buffer buffer;
@@ -398,46 +480,24 @@ TEST_F(Umad, ConnectionManagementIsCountedAtTheSender) {
 }
 
 TEST_F(Umad, AskersOnOtherHostsAreToldApart) {
-  // Other hosts' processes, played by raw sessions: more of them than there are slots.
-  std::vector<std::pair<int, int>> sessions;
-  for (std::uint32_t port = 0; port < 3; ++port) {
-    const int control = softhca::connect_agent(kAgent->dir());
-    int pair[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    softhca::AgentRequest request;
-    request.op = static_cast<std::uint32_t>(softhca::AgentOp::Open);
-    request.port_index = port;
-    ASSERT_EQ(softhca::call_agent(control, request, pair[1], nullptr), 0);
-    close(pair[1]);
-    request = {};
-    request.op = static_cast<std::uint32_t>(softhca::AgentOp::Register);
-    request.mgmt_class = 3;
-    request.class_version = 2;
-    ASSERT_EQ(softhca::call_agent(control, request, -1, nullptr), 0);
-    sessions.emplace_back(control, pair[0]);
-  }
+  // More hosts than slots, all with the same transaction id.
+  const std::array<RawPort, 3> askers = {RawPort(0, 3, 2, 0), RawPort(1, 3, 2, 0),
+                                         RawPort(2, 3, 2, 0)};
   for (int round = 0; round < 20; ++round) {
-    for (const auto& [control, data] : sessions) {
+    for (const RawPort& asker : askers) {
       Buffer buffer;
       buffer.header(3, 2, 1, 0x35);
       buffer.address(3);
       buffer.get()->timeout_ms = kTestTimeoutMs;
-      ASSERT_EQ(send(data, buffer.get(), umad_size() + 256, 0),
-                static_cast<ssize_t>(umad_size() + 256));
+      asker.send(buffer);
     }
-    for (std::size_t i = 0; i < sessions.size(); ++i) {
+    for (std::size_t i = 0; i < askers.size(); ++i) {
       Buffer buffer;
-      pollfd wait = {sessions[i].second, POLLIN, 0};
-      ASSERT_EQ(poll(&wait, 1, kTestTimeoutMs), 1);
-      ASSERT_EQ(recv(sessions[i].second, buffer.get(), umad_size() + 256, 0),
-                static_cast<ssize_t>(umad_size() + 256));
-      EXPECT_TRUE(buffer.tid_is_ours()) << "the three have the same transaction id";
+      ASSERT_TRUE(askers[i].receive(buffer, kTestTimeoutMs));
+      EXPECT_EQ(umad_status(buffer.get()), 0);
+      EXPECT_TRUE(buffer.tid_is_ours());
       EXPECT_EQ(buffer[61], i + 1) << "answered at the port that asked";
     }
-  }
-  for (const auto& [control, data] : sessions) {
-    close(control);
-    close(data);
   }
 }
 

@@ -14,6 +14,7 @@ import unittest
 import engine_symbols
 import headers_alone
 import include_arrows
+import readme_listing
 
 CXX = os.environ.get("CXX", "c++")
 CC = os.environ.get("CC", "cc")
@@ -210,6 +211,14 @@ class HeadersAlone(unittest.TestCase):
             with self.subTest(name):
                 _, found = self.check({path: text})
                 self.assertNotEqual(found, [])
+
+
+class ReadmeListing(unittest.TestCase):
+    def test_it_is_the_file_and_short(self):
+        source = "int main(void) {}\n"
+        self.assertIsNone(readme_listing.problem(f"# x\n```c\n{source}```\n", source, 2))
+        self.assertIsNotNone(readme_listing.problem("# x\n```c\nint main() {}\n```\n", source, 2))
+        self.assertIsNotNone(readme_listing.problem(f"```c\n{source}```\n", source, 1))
 
 
 if __name__ == "__main__":

@@ -173,6 +173,9 @@ void AcmPort::look_at_port(Instant now) {
                        before.active_mtu == info_.active_mtu &&
                        before.active_rate == info_.active_rate && before.pkeys == info_.pkeys;
   if (is_same) {
+    if (attach_error_.has_value()) {
+      attach_all();
+    }
     return;
   }
   sa_->set_sm(sm_address(info_));
@@ -184,6 +187,7 @@ void AcmPort::look_at_port(Instant now) {
     }
   }
   joins_.clear();
+  joined_.clear();
   engine_->port_changed(identity(), now);
 }
 
@@ -238,7 +242,8 @@ void AcmPort::drain(Instant now) {
   }
   while (auto event = engine_->poll_event()) {
     if (const auto* joined = std::get_if<GroupJoined>(&*event)) {
-      attach(*joined);
+      joined_[joined->mgid] = joined->mlid;
+      attach_all();
     } else {
       events_.push_back(std::move(*event));
     }
@@ -263,26 +268,33 @@ void AcmPort::send_waiting() {
       return;
     }
     // A datagram that cannot be sent is like one that was lost: its retry follows.
-    if (!sent) {
+    if (sent) {
+      send_error_.reset();
+    } else {
       send_error_ = sent.error();
     }
     waiting_.reset();
   }
 }
 
-void AcmPort::attach(const GroupJoined& group) {
-  if (const auto at = attached_.find(group.mgid); at != attached_.end()) {
-    if (at->second == group.mlid) {
-      return;
+void AcmPort::attach_all() {
+  attach_error_.reset();
+  for (const auto& [mgid, mlid] : joined_) {
+    const auto at = attached_.find(mgid);
+    if (at != attached_.end() && at->second == mlid) {
+      continue;
     }
-    static_cast<void>(endpoint_->detach(group.mgid, at->second));
-    attached_.erase(at);
+    if (at != attached_.end()) {
+      // The group has another LID now. That it could not be detached does no harm.
+      static_cast<void>(endpoint_->detach(mgid, at->second));
+      attached_.erase(at);
+    }
+    if (auto attached = endpoint_->attach(mgid, mlid); !attached) {
+      attach_error_ = attached.error();
+      continue;
+    }
+    attached_[mgid] = mlid;
   }
-  if (auto attached = endpoint_->attach(group.mgid, group.mlid); !attached) {
-    send_error_ = attached.error();
-    return;
-  }
-  attached_[group.mgid] = group.mlid;
 }
 
 std::optional<Event> AcmPort::poll_event() {
@@ -331,10 +343,11 @@ Error AcmPort::explain(const PathUnresolved& unresolved) const {
       return *join_error_;
     case UnresolvedReason::NoAnswer:
     case UnresolvedReason::Absent:
-      if (send_error_.has_value()) {
-        return Error::make(Errc::PathUnresolved, "no path to %s: %.*s", peer.data(),
-                           static_cast<int>(send_error_->what().size()),
-                           send_error_->what().data());
+      for (const auto& error : {attach_error_, send_error_}) {
+        if (error.has_value()) {
+          return Error::make(Errc::PathUnresolved, "no path to %s: %.*s", peer.data(),
+                             static_cast<int>(error->what().size()), error->what().data());
+        }
       }
       return Error::make(Errc::PathUnresolved,
                          "GID %s %s on %s, P_Key 0x%04x: is its node up, in this partition, and "

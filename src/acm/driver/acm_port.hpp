@@ -58,7 +58,7 @@ class AcmPort {
   void handle_sa_replies(Instant now);
   void drain(Instant now);
   void send_waiting();
-  void attach(const GroupJoined& group);
+  void attach_all();
   [[nodiscard]] Result<> watch(int fd);
 
   Options options_;
@@ -71,10 +71,14 @@ class AcmPort {
   std::optional<Engine> engine_;
   PKey table_pkey_;
   std::map<umad::SaRequestId, Gid> joins_;
+  /// Groups that the port is a member of, and what the queue pair is attached to.
+  std::map<Gid, Lid> joined_;
   std::map<Gid, Lid> attached_;
   /// Why the last join failed.
   std::optional<Error> join_error_;
-  /// Why the last datagram could not be sent, or the queue pair not be attached.
+  /// Why the queue pair could not be attached to a group; tried again at each look at the port.
+  std::optional<Error> attach_error_;
+  /// Why the last datagram could not be sent.
   std::optional<Error> send_error_;
   /// A datagram that found no send buffer.
   std::optional<Transmit> waiting_;

@@ -20,7 +20,7 @@ struct Config {
 
   /// Wait after the first try of a request, and the longest one. A switch may need some 100 ms to
   /// learn of a new group member, so the first tries of a fresh job can be lost: they are quick.
-  Duration first_retry = std::chrono::milliseconds(50);
+  Duration first_retry = std::chrono::milliseconds(25);
   Duration max_retry = std::chrono::seconds(2);
   /// Each wait is this many per cent of the one before it, plus or minus the jitter.
   unsigned backoff_percent = 160;

@@ -272,7 +272,6 @@ bool FabricView::read(Body&& body) const {
     const std::uint64_t before = image.sequence.load(std::memory_order_acquire);
     if ((before & 1U) == 0) {
       body(image);
-      std::atomic_thread_fence(std::memory_order_acquire);
       if (image.sequence.load(std::memory_order_relaxed) == before) {
         return true;
       }

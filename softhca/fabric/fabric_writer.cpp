@@ -162,7 +162,6 @@ bool FabricWriter::publish(const FabricModel& model) {
   // A writer that died here left an odd number; going on from it keeps numbers unique.
   const std::uint64_t odd = image.sequence.load(std::memory_order_relaxed) | 1U;
   image.sequence.store(odd, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
 
   store_list(image.hcas, model.hcas);
   store_list(image.ports, model.ports);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies between private memory and memory that another process may write at the same moment,
-// word by word with relaxed atomic accesses. Torn records are noticed by sequence numbers; these
-// only keep each word whole and the accesses defined.
+// Copies between private memory and memory that another process may write at the same moment, word
+// by word. A record can still be torn; sequence numbers tell. So that they can, every load acquires
+// (what is loaded later, the sequence number, is not older) and every store releases (what was
+// stored before, the odd number, is not seen later). On x86 both are ordinary moves.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ T load_record(const T& shared) {
   const auto* from = static_cast<const AliasedWord*>(static_cast<const void*>(&shared));
   auto* to = static_cast<AliasedWord*>(static_cast<void*>(&copy));
   for (std::size_t i = 0; i < sizeof(T) / sizeof(AliasedWord); ++i) {
-    to[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+    to[i] = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
   }
   return copy;
 }
@@ -33,20 +34,20 @@ void store_record(T& shared, const T& value) {
   const auto* from = static_cast<const AliasedWord*>(static_cast<const void*>(&value));
   auto* to = static_cast<AliasedWord*>(static_cast<void*>(&shared));
   for (std::size_t i = 0; i < sizeof(T) / sizeof(AliasedWord); ++i) {
-    __atomic_store_n(to + i, from[i], __ATOMIC_RELAXED);
+    __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
   }
 }
 
 /// One integer or enumerator.
 template <typename T>
 requires std::is_integral_v<T> || std::is_enum_v<T> T load_field(const T& shared) {
-  return __atomic_load_n(&shared, __ATOMIC_RELAXED);
+  return __atomic_load_n(&shared, __ATOMIC_ACQUIRE);
 }
 
 template <typename T>
 requires std::is_integral_v<T> || std::is_enum_v<T>
 void store_field(T& shared, std::type_identity_t<T> value) {
-  __atomic_store_n(&shared, value, __ATOMIC_RELAXED);
+  __atomic_store_n(&shared, value, __ATOMIC_RELEASE);
 }
 
 }  // namespace softhca

@@ -301,6 +301,9 @@ TEST(FabricViewConcurrency, ReadersNeverSeeHalfAnImage) {
       }
     });
   }
+  while (reads.load() < 100) {
+    std::this_thread::yield();  // the readers are under way before anything changes
+  }
   for (std::uint16_t lid = 2; lid < kRounds; ++lid) {
     ASSERT_TRUE(writer->publish(uniform_model(lid)));
   }
@@ -309,7 +312,6 @@ TEST(FabricViewConcurrency, ReadersNeverSeeHalfAnImage) {
     reader.join();
   }
   EXPECT_EQ(torn.load(), 0U);
-  EXPECT_GT(reads.load(), 0U);
 }
 
 TEST(FabricViewConcurrency, AWriterKilledWhileWritingHarmsNobody) {
@@ -331,8 +333,8 @@ TEST(FabricViewConcurrency, AWriterKilledWhileWritingHarmsNobody) {
       if (!begun || write(ready[1], "x", 1) != 1) {
         _exit(1);
       }
-      for (auto lid = static_cast<std::uint16_t>(first + 1);; ++lid) {
-        writer->publish(uniform_model(lid));
+      for (std::uint32_t n = first;; ++n) {
+        writer->publish(uniform_model(static_cast<std::uint16_t>(n % 60000 + 1)));
       }
     }
     close(ready[1]);
@@ -344,17 +346,15 @@ TEST(FabricViewConcurrency, AWriterKilledWhileWritingHarmsNobody) {
       ASSERT_NE(view, nullptr);
     }
     // Publishing goes on without pause, so the moment of the kill is arbitrary.
-    std::uint16_t seen = 0;
     for (int i = 0; i < 20 + 7 * round; ++i) {
-      seen = view->port(0).lid;
+      EXPECT_TRUE(consistent(view->port(0)));
     }
     kill(child, SIGKILL);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
     const PortAttr port = view->port(20);
     EXPECT_TRUE(consistent(port)) << "round " << round;
-    EXPECT_GE(port.lid, seen);
     EXPECT_FALSE(view->writer_alive());
-    first = static_cast<std::uint16_t>(port.lid + 1);
+    first = static_cast<std::uint16_t>(port.lid % 60000 + 1);
   }
 }
 

@@ -109,7 +109,7 @@ std::string_view cm_kind_name(CmKind kind) noexcept {
   return "unknown";
 }
 
-CmKind kind_of(const CmMessage& message) noexcept {
+CmKind kind_of(const CmMessage& message) {
   return std::visit([](const auto& m) { return m.kKind; }, message);
 }
 
@@ -193,7 +193,7 @@ Mad serialize(const Rej& message) noexcept {
   return write(CmKind::Rej, message.tid, 0, wire);
 }
 
-Mad serialize(const CmMessage& message) noexcept {
+Mad serialize(const CmMessage& message) {
   return std::visit([](const auto& m) { return serialize(m); }, message);
 }
 

@@ -231,7 +231,7 @@ struct Drep {
 
 using CmMessage = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep>;
 
-[[nodiscard]] CmKind kind_of(const CmMessage& message) noexcept;
+[[nodiscard]] CmKind kind_of(const CmMessage& message);
 
 /// Reads a received CM MAD; reserved bits are ignored. Fails with Errc::Malformed unless the bytes
 /// are one MAD of the class, class version 2, method Send, of a known attribute, with counts that
@@ -246,7 +246,7 @@ using CmMessage = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep>;
 [[nodiscard]] Mad serialize(const Rtu& message) noexcept;
 [[nodiscard]] Mad serialize(const Dreq& message) noexcept;
 [[nodiscard]] Mad serialize(const Drep& message) noexcept;
-[[nodiscard]] Mad serialize(const CmMessage& message) noexcept;
+[[nodiscard]] Mad serialize(const CmMessage& message);
 
 /// Private data of a message from up to `N` bytes, the rest zero; longer input is a defect of the
 /// caller, who has checked it where it came in.

@@ -221,7 +221,7 @@ std::optional<Event> Engine::poll_event() {
   if (events_.empty()) {
     return std::nullopt;
   }
-  std::optional<Event> next(std::move(events_.front()));
+  std::optional<Event> next(events_.front());
   events_.pop_front();
   return next;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/bytes.hpp"
 #include "base/check.hpp"
@@ -9,7 +10,8 @@
 namespace wireup::cm {
 namespace {
 
-Step step_of(State state) noexcept {
+/// What a state waits for before the connection is established.
+std::optional<Step> step_of(State state) noexcept {
   switch (state) {
     case State::ReqSent:
     case State::MraReqRcvd:
@@ -31,8 +33,7 @@ Step step_of(State state) noexcept {
     case State::kCount:
       break;
   }
-  WIREUP_CHECK(!"a state without a step gave up");
-  return Step::Reply;
+  return std::nullopt;
 }
 
 bool waits_for_peer(Step step) noexcept {
@@ -105,9 +106,10 @@ void Engine::give_up(std::uint32_t index, Instant now) {
   rej.ari = *decltype(rej.ari)::make(guid);
   send_rej(connection.peer, rej);
 
-  const Step step = step_of(connection.state);
+  const auto step = step_of(connection.state);
+  WIREUP_CHECK(step.has_value());
   events_.emplace_back(
-      Failed{table_.handle(index), step, waits_for_peer(step) ? connection.attempts : 0});
+      Failed{table_.handle(index), *step, waits_for_peer(*step) ? connection.attempts : 0});
   ++counters_.failed;
   enter(index, look_up(index, Input::DeadlinePassed).next, now);
 }

@@ -69,28 +69,35 @@ Result<> Engine::close(PeerId peer, Instant now) {
   Connection& c = connections_.at(*entry->second.current);
   switch (c.phase) {
     case Phase::Ready:
-      if (c.role == Role::Loopback) {
-        end(c, EndReason::Local, now);
-      } else if (auto sent = cm_.disconnect(*c.handle, serialize(identity(c.epoch)), now); sent) {
-        enter(c, Phase::Closing);
-      } else {
-        end(c, EndReason::Local, now);  // the CM has given it up already
-      }
+      disconnect(c, now);
       break;
     case Phase::Closing:
     case Phase::Over:
       break;  // the event is on its way
+    case Phase::Replying:
+      c.close_when_ready = true;
+      break;
     case Phase::Resolving:
     case Phase::Preparing:
     case Phase::Requesting:
     case Phase::Finishing:
-    case Phase::Replying:
       drop_attempt(c.id, Refusal::Cancelled, now);
       events_.emplace_back(Disconnected{peer, ConnectionId{}, EndReason::Local});
       break;
   }
   drain_cm(now);
   return {};
+}
+
+/// Starts the release of a ready connection.
+void Engine::disconnect(Connection& connection, Instant now) {
+  Connection& c = connection;
+  if (c.role != Role::Loopback &&
+      cm_.disconnect(*c.handle, serialize(identity(c.epoch)), now).has_value()) {
+    enter(c, Phase::Closing);
+  } else {
+    end(c, EndReason::Local, now);  // to oneself, or the CM has given it up already
+  }
 }
 
 void Engine::close_all(Instant now) {
@@ -134,6 +141,9 @@ void Engine::give_up(ConnectionId id, const Failure& failure, Instant now) {
 /// Ends an attempt without a word to the user; the peer is told when it waits.
 void Engine::drop_attempt(ConnectionId id, Refusal refusal, Instant now) {
   Connection& c = connections_.at(id);
+  if (c.close_when_ready) {
+    events_.emplace_back(Disconnected{c.peer, ConnectionId{}, EndReason::Local});
+  }
   if (c.handle.has_value() && is_open(cm_.state(*c.handle))) {
     const auto data = serialize(RefusalData{identity(c.epoch), static_cast<std::uint8_t>(refusal)});
     if (!cm_.reject(*c.handle, mad::RejReason::ConsumerReject, {}, data, now)) {
@@ -174,8 +184,8 @@ void Engine::end(Connection& connection, EndReason reason, Instant now) {
   Peer& p = peers_.at(peer);
   enter(c, Phase::Over);
   commands_.emplace_back(BreakQp{id});
-  ++counters_.disconnected;
-  events_.emplace_back(Disconnected{peer, id, reason});
+  counters_.disconnected += c.announced ? 1 : 0;
+  events_.emplace_back(Disconnected{peer, c.announced ? id : ConnectionId{}, reason});
   if (p.current == id) {
     p.current.reset();
   }
@@ -200,7 +210,9 @@ void Engine::on_event(const cm::Disconnected& event, Instant now) {
       break;
     case Phase::Replying:
       // The RTU was lost, and the peer is through with the connection already.
-      become_ready(*c, now);
+      if (!c->close_when_ready) {
+        become_ready(*c, now);
+      }
       end(*c, reason_of(event.cause), now);
       break;
     case Phase::Resolving:

@@ -88,6 +88,11 @@ struct Connection {
   /// For the phases before the CM's own deadlines rule.
   Instant deadline;
   unsigned retransmits = 0;
+  /// The user has been told that it is ready.
+  bool announced = false;
+  /// close() came while the REP was out: a REJ could be lost and leave the peer with a connection,
+  /// so it is ended by a DREQ as soon as it is established.
+  bool close_when_ready = false;
   Timeline timeline;
   friend bool operator==(const Connection&, const Connection&) noexcept = default;
 };

@@ -174,8 +174,13 @@ void Engine::become_ready(Connection& connection, Instant now) {
   set_deadline(c, std::nullopt);
   c.timeline.ready = now;
   p.closed_epoch = std::max(p.closed_epoch, c.epoch);
+  if (c.close_when_ready) {
+    disconnect(c, now);
+    return;
+  }
   forget_wish(c.peer);
   ++counters_.connected;
+  c.announced = true;
   events_.emplace_back(Connected{c.peer, c.id});
 }
 

@@ -135,6 +135,7 @@ class Engine {
   void drop_attempt(ConnectionId id, Refusal refusal, Instant now);
   void report_failure(PeerId id, const Failure& failure);
   void forget_wish(PeerId id);
+  void disconnect(Connection& connection, Instant now);
   void end(Connection& connection, EndReason reason, Instant now);
   void on_event(const cm::Disconnected& event, Instant now);
   void on_event(const cm::TimewaitExit& event, Instant now);

@@ -103,6 +103,13 @@ Result<> AcmPort::open_endpoint() {
   options.receive_depth = kReceiveDepth;
   options.message_size = mad::kMadSize;
   auto endpoint = verbs::UdEndpoint::open(*device_, options);
+  if (!endpoint && endpoint.error().is(Errc::NoPermission)) {
+    return fail(Error::make(Errc::NoPermission,
+                            "%s: the ACM's Q_Key 0x%08x is privileged: give the node's first rank "
+                            "CAP_NET_RAW (setcap cap_net_raw+ep) or allow it to all with \"rdma "
+                            "system set privileged-qkey on\"",
+                            info_.name().data(), kAcmQKey));
+  }
   if (!endpoint) {
     return fail(endpoint.error());
   }

@@ -14,7 +14,9 @@ using namespace std::chrono_literals;
 
 using Bytes = std::vector<std::uint8_t>;
 constexpr Instant kStart{1000s};
-const Bytes kCard = {1, 2, 3};
+Bytes card_bytes() {
+  return {1, 2, 3};
+}
 
 PeerRef peer(std::uint32_t rank) {
   return {"job", rank};
@@ -55,13 +57,13 @@ TEST_F(LookupEngineTest, AsksThisNodeFirstAndRemembersTheCard) {
   EXPECT_TRUE(call.local_only);
   EXPECT_EQ(call.patience, 10s);
   expect_no_call();
-  reply(call, GetStatus::Found, kCard);
-  EXPECT_EQ(next_result(), (CardResult{peer(3), kCard}));
+  reply(call, GetStatus::Found, card_bytes());
+  EXPECT_EQ(next_result(), (CardResult{peer(3), card_bytes()}));
   EXPECT_FALSE(engine_.poll_timeout());
 
   engine_.request(peer(3), now_ + 10s, now_);
   expect_no_call();
-  EXPECT_EQ(next_result(), (CardResult{peer(3), kCard}));
+  EXPECT_EQ(next_result(), (CardResult{peer(3), card_bytes()}));
 }
 
 TEST_F(LookupEngineTest, AsksThePeersNodeWhenThisOneDoesNotKnow) {
@@ -69,8 +71,8 @@ TEST_F(LookupEngineTest, AsksThePeersNodeWhenThisOneDoesNotKnow) {
   reply(next_call(), GetStatus::NotFound);
   const GetCall remote = next_call();
   EXPECT_FALSE(remote.local_only);
-  reply(remote, GetStatus::Found, kCard);
-  EXPECT_EQ(next_result().card, kCard);
+  reply(remote, GetStatus::Found, card_bytes());
+  EXPECT_EQ(next_result().card, card_bytes());
 }
 
 TEST_F(LookupEngineTest, RequestsForOnePeerJoinAndTheLaterDeadlineCounts) {
@@ -81,7 +83,7 @@ TEST_F(LookupEngineTest, RequestsForOnePeerJoinAndTheLaterDeadlineCounts) {
   const GetCall call = next_call();
   EXPECT_EQ(call.patience, 5s);
   expect_no_call();
-  reply(call, GetStatus::Found, kCard);
+  reply(call, GetStatus::Found, card_bytes());
   next_result();
   EXPECT_FALSE(engine_.poll_result());
 }
@@ -140,8 +142,8 @@ TEST_F(LookupEngineTest, ALateReplyFillsTheCacheAndDisturbsNobody) {
   engine_.request(peer(1), now_ + 2s, now_);
   const GetCall second = next_call();
   EXPECT_TRUE(second.local_only);
-  reply(late, GetStatus::Found, kCard);  // answers the new request too
-  EXPECT_EQ(next_result().card, kCard);
+  reply(late, GetStatus::Found, card_bytes());  // answers the new request too
+  EXPECT_EQ(next_result().card, card_bytes());
   reply(second, GetStatus::NotFound);
   EXPECT_FALSE(engine_.poll_result());
   expect_no_call();
@@ -181,8 +183,8 @@ TEST_F(LookupEngineTest, TheEndOfTheCollectiveWakesWhatWaits) {
   for (int i = 0; i < 2; ++i) {
     const GetCall call = next_call();
     EXPECT_TRUE(call.local_only);
-    reply(call, GetStatus::Found, kCard);
-    EXPECT_EQ(next_result().card, kCard);
+    reply(call, GetStatus::Found, card_bytes());
+    EXPECT_EQ(next_result().card, card_bytes());
   }
   EXPECT_FALSE(engine_.poll_timeout());
 }
@@ -196,7 +198,7 @@ TEST_F(LookupEngineTest, AValueThatIsNoCardEndsTheLookup) {
 
 TEST_F(LookupEngineTest, WithoutAServerOnlyTheCacheAnswers) {
   engine_.request(peer(1), now_ + 2s, now_);
-  reply(next_call(), GetStatus::Found, kCard);
+  reply(next_call(), GetStatus::Found, card_bytes());
   next_result();
   engine_.request(peer(2), now_ + 2s, now_);
   const GetCall open = next_call();
@@ -206,7 +208,7 @@ TEST_F(LookupEngineTest, WithoutAServerOnlyTheCacheAnswers) {
   EXPECT_TRUE(next_result().card.error().is(Errc::NoPmix));
   reply(open, GetStatus::NotFound);
   engine_.request(peer(1), now_ + 2s, now_);
-  EXPECT_EQ(next_result().card, kCard);
+  EXPECT_EQ(next_result().card, card_bytes());
   engine_.request(peer(4), now_ + 2s, now_);
   EXPECT_TRUE(next_result().card.error().is(Errc::NoPmix));
   expect_no_call();
@@ -223,7 +225,7 @@ TEST_F(LookupEngineTest, KeepsToItsWindowAndForgottenCallsLeaveRoom) {
   const GetCall zero = next_call();
   const GetCall one = next_call();
   expect_no_call();
-  reply(one, GetStatus::Found, kCard);
+  reply(one, GetStatus::Found, card_bytes());
   EXPECT_EQ(next_call().peer, peer(2));
   expect_no_call();
   sleep();  // rank 0 gives up; its call is still with the library
@@ -236,9 +238,9 @@ TEST_F(LookupEngineTest, KeepsToItsWindowAndForgottenCallsLeaveRoom) {
 TEST_F(LookupEngineTest, UnknownAndRepeatedRepliesAreIgnored) {
   engine_.request(peer(1), now_ + 2s, now_);
   const GetCall call = next_call();
-  engine_.handle_reply(4711, GetStatus::Found, kCard, now_);
+  engine_.handle_reply(4711, GetStatus::Found, card_bytes(), now_);
   EXPECT_FALSE(engine_.has_result());
-  reply(call, GetStatus::Found, kCard);
+  reply(call, GetStatus::Found, card_bytes());
   reply(call, GetStatus::NotFound);
   next_result();
   EXPECT_FALSE(engine_.has_result());
@@ -251,7 +253,7 @@ TEST_F(LookupEngineTest, CancelledLookupsGiveNoResult) {
   engine_.cancel_all();
   expect_no_call();
   EXPECT_FALSE(engine_.poll_timeout());
-  reply(call, GetStatus::Found, kCard);
+  reply(call, GetStatus::Found, card_bytes());
   EXPECT_FALSE(engine_.has_result());
 }
 
@@ -301,7 +303,7 @@ TEST(LookupEngineProperty, EveryRequestEndsOnceByItsDeadline) {
           if (!open.empty()) {
             const std::size_t at = rng.below(open.size());
             const auto status = static_cast<GetStatus>(rng.below(4));
-            engine.handle_reply(open[at].id, status, kCard, now);
+            engine.handle_reply(open[at].id, status, card_bytes(), now);
             open.erase(open.begin() + static_cast<std::ptrdiff_t>(at));
           }
           break;

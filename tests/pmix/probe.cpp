@@ -18,10 +18,12 @@
 //   g  ask for all cards again after the server is gone: known ones come, others fail at once
 //   d  write DIR/done.<rank>, for when nobody reads our output any more
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -122,10 +124,12 @@ class Probe {
     }
   }
 
-  template <typename... Args>
-  bool complain(const char* format, Args... args) const {
+  [[gnu::format(printf, 1, 2)]] static bool complain(const char* format, ...) {
     std::array<char, 512> text{};
-    std::snprintf(text.data(), text.size(), format, args...);
+    std::va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text.data(), text.size(), format, arguments);
+    va_end(arguments);
     std::fprintf(stderr, "probe: rank %ld: %s\n", rank(), text.data());
     return false;
   }
@@ -172,7 +176,7 @@ class Probe {
   static std::vector<std::uint8_t> card_of(std::uint32_t rank) {
     std::vector<std::uint8_t> card(200);
     for (std::size_t i = 0; i < card.size(); ++i) {
-      card[i] = static_cast<std::uint8_t>(rank * 7 + i);
+      card[i] = static_cast<std::uint8_t>(std::size_t{rank} * 7 + i);
     }
     return card;
   }

@@ -20,7 +20,9 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr Status kSuccess{Outcome::Success, 0, "SUCCESS"};
 constexpr Status kNotFound{Outcome::NotFound, -46, "NOT-FOUND"};
 constexpr Status kUnreachable{Outcome::Unreachable, -25, "UNREACHABLE"};
-const Bytes kCard = {9, 8, 7};
+Bytes card_bytes() {
+  return {9, 8, 7};
+}
 
 /// What happens is decided by the public members; call them under lock().
 class FakeLibrary final : public Library {
@@ -65,7 +67,7 @@ class FakeLibrary final : public Library {
         return kSuccess;
       }
     }
-    sink_->value_done(id, kSuccess, kCard);
+    sink_->value_done(id, kSuccess, card_bytes());
     return kSuccess;
   }
   Status get_job_value(std::uint64_t id, const std::string&, JobKey key) override {
@@ -192,7 +194,7 @@ TEST_F(ServiceTest, TellsWhoWeAre) {
   EXPECT_EQ(exchange->job().rank, 1U);
   EXPECT_EQ(exchange->job().size, 4U);
   EXPECT_EQ(exchange->job().local_peers, (std::vector<std::uint32_t>{1, 3}));
-  EXPECT_TRUE(exchange->publish(kCard));
+  EXPECT_TRUE(exchange->publish(card_bytes()));
   complete_fence(0);
   EXPECT_TRUE(exchange->close(in(20s)));
 }
@@ -233,8 +235,8 @@ TEST_F(ServiceTest, InitialisesOnceForAllExchanges) {
   const auto first = open(false);
   const auto second = open(false);
   EXPECT_EQ(library_->count("init"), 1);
-  ASSERT_TRUE(first->publish(kCard));
-  ASSERT_TRUE(second->publish(kCard));
+  ASSERT_TRUE(first->publish(card_bytes()));
+  ASSERT_TRUE(second->publish(card_bytes()));
   ASSERT_TRUE(first->close(in(20s)));
   ASSERT_TRUE(second->close(in(20s)));
   EXPECT_EQ(library_->cards.size(), 2U) << "each exchange has a key of its own";
@@ -254,16 +256,16 @@ TEST_F(ServiceTest, AnInitThatHangsEndsByTheLimitAndIsFinalizedWhenItReturns) {
 TEST_F(ServiceTest, PublishesAndLooksUp) {
   const auto exchange = open();
   EXPECT_EQ(exchange->publish_state(), PublishState::NotPublished);
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   EXPECT_EQ(exchange->publish_state(), PublishState::Publishing);
-  EXPECT_TRUE(exchange->publish(kCard).error().is(Errc::InvalidState));
+  EXPECT_TRUE(exchange->publish(card_bytes()).error().is(Errc::InvalidState));
   ASSERT_TRUE(library_->await("fence"));
   EXPECT_FALSE(exchange->poll(monotonic_now()));
   EXPECT_EQ(exchange->publish_state(), PublishState::Collecting);
-  EXPECT_EQ(library_->cards.at("wireup.card.0"), kCard);
+  EXPECT_EQ(library_->cards.at("wireup.card.0"), card_bytes());
 
   ASSERT_TRUE(exchange->request({"", 2}, in(20s), monotonic_now()));
-  EXPECT_EQ(wait_result(*exchange), (CardResult{{"job", 2}, kCard}));
+  EXPECT_EQ(wait_result(*exchange), (CardResult{{"job", 2}, card_bytes()}));
   EXPECT_FALSE(exchange->poll(monotonic_now()));
   EXPECT_FALSE(readable(*exchange));
   ASSERT_TRUE(exchange->request({"job", 2}, in(20s), monotonic_now()));
@@ -317,8 +319,8 @@ TEST_F(ServiceTest, ValuesThatAreNoCardAreMalformed) {
 TEST_F(ServiceTest, FencesOfAProcessRunOneAfterTheOther) {
   const auto first = open();
   const auto second = open();
-  ASSERT_TRUE(first->publish(kCard));
-  ASSERT_TRUE(second->publish(kCard));
+  ASSERT_TRUE(first->publish(card_bytes()));
+  ASSERT_TRUE(second->publish(card_bytes()));
   ASSERT_TRUE(library_->await("commit", 2));
   // A later call of the service has been made, so a second fence would have been seen.
   ASSERT_TRUE(second->request({"", 0}, in(20s), monotonic_now()));
@@ -332,7 +334,7 @@ TEST_F(ServiceTest, FencesOfAProcessRunOneAfterTheOther) {
 
 TEST_F(ServiceTest, CloseWaitsForTheFence) {
   const auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   ASSERT_TRUE(library_->await("fence"));
   std::thread others([this] { complete_fence(0); });
   EXPECT_TRUE(exchange->close(in(20s)));
@@ -342,7 +344,7 @@ TEST_F(ServiceTest, CloseWaitsForTheFence) {
 
 TEST_F(ServiceTest, CloseGivesUpAtItsDeadlineAndALateFenceHurtsNobody) {
   auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   ASSERT_TRUE(library_->await("fence"));
   const auto closed = exchange->close(in(20ms));
   ASSERT_FALSE(closed);
@@ -353,7 +355,7 @@ TEST_F(ServiceTest, CloseGivesUpAtItsDeadlineAndALateFenceHurtsNobody) {
 
 TEST_F(ServiceTest, AFenceThatWasGivenUpDoesNotHoldUpTheExit) {
   const auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   ASSERT_TRUE(library_->await("fence"));
   EXPECT_FALSE(exchange->close(in(1ms)));
   const Instant start = monotonic_now();
@@ -364,7 +366,7 @@ TEST_F(ServiceTest, AFenceThatWasGivenUpDoesNotHoldUpTheExit) {
 
 TEST_F(ServiceTest, TheExitWaitsForAFenceThatNobodyClosed) {
   const auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   ASSERT_TRUE(library_->await("fence"));
   std::thread others([this] {
     // stop() has been called or soon will be: in both cases it has to see this first.
@@ -385,9 +387,15 @@ TEST_F(ServiceTest, CloseWithoutPublishTakesPartForTheOthersSake) {
   EXPECT_EQ(library_->count("fence"), 1);
 }
 
+TEST_F(ServiceTest, OneThatIsDroppedBeforeItPublishedTakesPartToo) {
+  open().reset();
+  complete_fence(0);
+  EXPECT_EQ(library_->count("put"), 0);
+}
+
 TEST_F(ServiceTest, WithoutCollectingThereIsNoFence) {
   const auto exchange = open(false);
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   EXPECT_TRUE(exchange->close(in(20s)));
   EXPECT_EQ(exchange->publish_state(), PublishState::Single);
   EXPECT_EQ(library_->count("fence"), 0);
@@ -396,7 +404,7 @@ TEST_F(ServiceTest, WithoutCollectingThereIsNoFence) {
 TEST_F(ServiceTest, AFailedPutIsReportedAndTheFenceRunsAllTheSame) {
   library_->put_result = Status{Outcome::Other, -27, "BAD-PARAM"};
   const auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   complete_fence(0);
   const auto closed = exchange->close(in(20s));
   ASSERT_FALSE(closed);
@@ -407,14 +415,14 @@ TEST_F(ServiceTest, AFailedPutIsReportedAndTheFenceRunsAllTheSame) {
 TEST_F(ServiceTest, AFailedFenceIsReported) {
   library_->fence_result = Status{Outcome::Other, -1, "ERROR"};
   const auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   EXPECT_FALSE(exchange->close(in(20s)));
   EXPECT_EQ(exchange->publish_state(), PublishState::Failed);
 }
 
 TEST_F(ServiceTest, APartialFenceIsAnEnd) {
   const auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   complete_fence(0, Status{Outcome::Partial, -52, "PARTIAL-SUCCESS"});
   EXPECT_TRUE(exchange->close(in(20s)));
   EXPECT_EQ(exchange->publish_state(), PublishState::Partial);
@@ -422,7 +430,7 @@ TEST_F(ServiceTest, APartialFenceIsAnEnd) {
 
 TEST_F(ServiceTest, TheEndOfTheServerEndsEverythingButTheCache) {
   const auto exchange = open();
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   ASSERT_TRUE(library_->await("fence"));
   ASSERT_TRUE(exchange->request({"", 2}, in(20s), monotonic_now()));
   ASSERT_TRUE(wait_result(*exchange));
@@ -436,12 +444,12 @@ TEST_F(ServiceTest, TheEndOfTheServerEndsEverythingButTheCache) {
   ASSERT_TRUE(lost);
   EXPECT_TRUE(lost->card.error().is(Errc::NoPmix));
   ASSERT_TRUE(exchange->request({"", 2}, in(20s), monotonic_now()));
-  EXPECT_EQ(wait_result(*exchange)->card, kCard);
+  EXPECT_EQ(wait_result(*exchange)->card, card_bytes());
   EXPECT_TRUE(exchange->close(in(20s))) << "nobody is left to wait for";
   EXPECT_EQ(exchange->publish_state(), PublishState::Failed);
   // One that is opened later hears of it as well.
   const auto later = open();
-  ASSERT_TRUE(later->publish(kCard));
+  ASSERT_TRUE(later->publish(card_bytes()));
   ASSERT_TRUE(later->request({"", 2}, in(20s), monotonic_now()));
   EXPECT_TRUE(wait_result(*later)->card.error().is(Errc::NoPmix));
   EXPECT_TRUE(later->close(in(20s)));
@@ -453,7 +461,7 @@ class HangTest : public ServiceTest, public testing::WithParamInterface<const ch
 TEST_P(HangTest, NothingWaitsLongerThanItsDeadline) {
   auto exchange = open();
   library_->hang_in(GetParam());
-  ASSERT_TRUE(exchange->publish(kCard));
+  ASSERT_TRUE(exchange->publish(card_bytes()));
   ASSERT_TRUE(exchange->request({"", 2}, in(30ms), monotonic_now()));
   ASSERT_TRUE(library_->await(GetParam()));
   const auto result = wait_result(*exchange);

@@ -18,7 +18,8 @@ namespace wireup::pmix {
 /// poll_timeout() passes, call poll() until it gives nothing.
 class Exchange {
  public:
-  /// Does not wait for anything: call close() first for an orderly end.
+  /// Does not wait for anything: call close() first for an orderly end. One that never published
+  /// still takes part in the collective, without a card, so that other ranks are not held up.
   virtual ~Exchange() = default;
 
   [[nodiscard]] virtual const JobInfo& job() const noexcept = 0;

@@ -63,6 +63,20 @@ ServiceExchange::ServiceExchange(Service& service, JobInfo job, std::shared_ptr<
       key_("wireup.card." + std::to_string(service_.attach(mailbox_))),
       engine_(lookup_config(job_)) {}
 
+ServiceExchange::~ServiceExchange() {
+  if (!closed_) {
+    take_part_without_card();
+  }
+}
+
+void ServiceExchange::take_part_without_card() {
+  // The others' fence waits for this rank, card or no card.
+  if (collect_ && state_ == PublishState::NotPublished) {
+    state_ = PublishState::Publishing;
+    service_.publish(mailbox_, key_, {}, true);
+  }
+}
+
 Result<> ServiceExchange::publish(std::span<const std::uint8_t> card) {
   if (closed_ || state_ != PublishState::NotPublished) {
     return fail(Error::make(Errc::InvalidState,
@@ -165,14 +179,7 @@ Result<> ServiceExchange::close(Instant deadline) {
     return {};
   }
   engine_.cancel_all();
-  if (state_ == PublishState::NotPublished) {
-    if (!collect_) {
-      return {};
-    }
-    // The others' fence waits for this rank, card or no card.
-    state_ = PublishState::Publishing;
-    service_.publish(mailbox_, key_, {}, true);
-  }
+  take_part_without_card();
   read_mailbox(deadline);
   while (state_ == PublishState::Publishing || state_ == PublishState::Collecting) {
     if (monotonic_now() >= deadline) {

@@ -23,6 +23,10 @@ class ServiceExchange final : public Exchange {
   [[nodiscard]] static Result<std::unique_ptr<Exchange>> open(Service& service,
                                                               const PmixOptions& options);
 
+  ~ServiceExchange() override;
+  ServiceExchange(const ServiceExchange&) = delete;
+  ServiceExchange& operator=(const ServiceExchange&) = delete;
+
   [[nodiscard]] const JobInfo& job() const noexcept override { return job_; }
   Result<> publish(std::span<const std::uint8_t> card) override;
   [[nodiscard]] PublishState publish_state() const noexcept override { return state_; }
@@ -37,6 +41,7 @@ class ServiceExchange final : public Exchange {
  private:
   ServiceExchange(Service& service, JobInfo job, std::shared_ptr<Mailbox> mailbox, bool collect);
 
+  void take_part_without_card();
   void send_calls(Instant now);
   void read_mailbox(Instant now);
   void end_publish(const PublishEnded& ended);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -16,7 +16,10 @@ struct PeerRef {
   std::string nspace;
   std::uint32_t rank = 0;
 
-  friend auto operator<=>(const PeerRef&, const PeerRef&) = default;
+  friend bool operator==(const PeerRef&, const PeerRef&) = default;
+  friend bool operator<(const PeerRef& a, const PeerRef& b) noexcept {
+    return std::tie(a.nspace, a.rank) < std::tie(b.nspace, b.rank);
+  }
 };
 
 /// What the launcher says about this process's job. Ranks are those of the PMIx namespace.

@@ -6,14 +6,16 @@
 namespace wireup::verbs {
 
 std::optional<std::uint16_t> PortInfo::pkey_index(PKey pkey) const noexcept {
+  if (pkey.partition() == 0) {
+    return std::nullopt;  // an unused entry is not a P_Key
+  }
   std::optional<std::uint16_t> same_partition;
   for (std::size_t i = 0; i < pkeys.size(); ++i) {
     const auto index = static_cast<std::uint16_t>(i);
     if (pkeys[i] == pkey) {
       return index;
     }
-    if (!same_partition.has_value() && pkeys[i].partition() != 0 &&
-        pkeys[i].partition() == pkey.partition()) {
+    if (!same_partition.has_value() && pkeys[i].partition() == pkey.partition()) {
       same_partition = index;
     }
   }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "api/convert.hpp"
+#include "conn/driver/options.hpp"
+
+namespace wireup::api {
+namespace {
+
+TEST(Convert, LongTimeoutsStayInRange) {
+  EXPECT_EQ(to_duration(5), Duration(5));
+  EXPECT_GT(to_duration(UINT64_MAX), std::chrono::hours(24 * 365 * 100));
+  EXPECT_GT(to_duration(UINT64_MAX) + std::chrono::hours(24 * 365), Duration(0));
+}
+
+TEST(Convert, EveryErrorIsAStatus) {
+#define WIREUP_TEST_ERROR(name, number, sentence)  \
+  EXPECT_EQ(to_status(Error(Errc::name)), number); \
+  EXPECT_NE(std::string(wireup_status_name(to_status(Error(Errc::name)))), "WIREUP_ERR_?");
+  WIREUP_ERRORS(WIREUP_TEST_ERROR)
+#undef WIREUP_TEST_ERROR
+  EXPECT_EQ(to_status(Error(std::make_error_code(std::errc::io_error))), WIREUP_ERR_INTERNAL);
+}
+
+TEST(Convert, AFailureKeepsStepReasonAndText) {
+  const conn::UserEvent event{
+      conn::Failed{{1, 7}, conn::Step::Path, Error::make(Errc::Timeout, "too late"), 3}, nullptr};
+  const wireup_event_t result = to_event(event, "job-1");
+  EXPECT_EQ(result.type, WIREUP_EVENT_FAILED);
+  EXPECT_EQ(result.rank, 7U);
+  EXPECT_EQ(result.step, WIREUP_STEP_PATH);
+  EXPECT_EQ(result.status, WIREUP_ERR_TIMEOUT);
+  EXPECT_EQ(result.attempts, 3U);
+  EXPECT_STREQ(result.text, "too late");
+  EXPECT_STREQ(result.nspace, "job-1");
+  EXPECT_EQ(result.qp, nullptr);
+}
+
+TEST(Convert, AStructOfAnOlderCallerIsNotWrittenBeyond) {
+  wireup_stats_t stats{};
+  stats.struct_size = sizeof stats - 1;
+  stats.connected = 42;
+  EXPECT_FALSE(store(&stats, wireup_stats_t{}));
+  EXPECT_EQ(stats.connected, 42U);
+  stats.struct_size = sizeof stats;
+  EXPECT_TRUE(store(&stats, wireup_stats_t{}));
+  EXPECT_EQ(stats.connected, 0U);
+  EXPECT_EQ(stats.struct_size, sizeof stats);
+}
+
+TEST(Options, CompletionQueuesFitTheJobWithinBounds) {
+  EXPECT_EQ(conn::cq_entries_for(2, 64), 256U);
+  EXPECT_EQ(conn::cq_entries_for(64, 64), 4096U);
+  EXPECT_EQ(conn::cq_entries_for(100000, 64), conn::kMaxCqEntries);
+}
+
+TEST(Options, AJobsQKeyNeedsNoPrivilege) {
+  for (const char* name : {"", "a", "prterun-h1-123@1", "slurm.pmix.7.0"}) {
+    const QKey qkey = conn::job_qkey(hash_namespace(name));
+    EXPECT_EQ(qkey.value() & 0x80000000U, 0U);
+    EXPECT_FALSE(qkey.is_zero());
+  }
+  EXPECT_EQ(conn::job_qkey(0), QKey(1));
+}
+
+TEST(Options, TheFirstFullMembershipIsTaken) {
+  verbs::PortInfo port;
+  port.pkeys = {PKey(0x7FFF), PKey(0x8001), PKey(0x8002)};
+  EXPECT_EQ(conn::choose_pkey(port, std::nullopt), PKey(0x8001));
+  EXPECT_EQ(conn::choose_pkey(port, PKey(0x0002)), PKey(0x8002));
+  EXPECT_TRUE(conn::choose_pkey(port, PKey(0x8003)).error().is(Errc::InvalidArgument));
+  port.pkeys = {PKey(0x7FFF)};
+  EXPECT_EQ(conn::choose_pkey(port, std::nullopt), PKey(0x7FFF));
+  port.pkeys = {};
+  EXPECT_TRUE(conn::choose_pkey(port, std::nullopt).error().is(Errc::NoDevice));
+}
+
+}  // namespace
+}  // namespace wireup::api

@@ -77,6 +77,14 @@ bool connect_name(int fd, const std::string& text) {
   return connect(fd, generic(address), length) == 0;
 }
 
+std::string incoming_name(const std::string& base, std::uint32_t id) {
+  return base + ":in" + std::to_string(id);
+}
+
+std::string control_name(const std::string& base, std::uint32_t id) {
+  return base + ":ctl" + std::to_string(id);
+}
+
 int datagram_socket() {
   return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
@@ -99,9 +107,8 @@ std::unique_ptr<IbsimSlot> IbsimSlot::open(const std::string& base, SlotJournal*
   std::uint32_t id = 0;
   for (int tries = 0; id == 0; ++tries) {
     const std::uint32_t candidate = kFirstId + random() % kIdSpan;
-    const std::string number = std::to_string(candidate);
-    if (bind_name(data, base + ":in" + number)) {
-      if (!bind_name(control, base + ":ctl" + number)) {
+    if (bind_name(data, incoming_name(base, candidate))) {
+      if (!bind_name(control, control_name(base, candidate))) {
         return fail(errno);
       }
       id = candidate;

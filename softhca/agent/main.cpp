@@ -61,15 +61,16 @@ int parse(int argc, char** argv, Options& options) {
   take_environment(options.dir, "SOFTHCA_DIR");
   take_environment(options.ibsim_base, "IBSIM_SOCKNAME");
   take_environment(options.sim_host, "SIM_HOST");
-  static const std::array<option, 7> kLong = {{{"dir", required_argument, nullptr, 'd'},
-                                               {"ibsim-sockname", required_argument, nullptr, 's'},
-                                               {"sim-host", required_argument, nullptr, 'n'},
-                                               {"slots", required_argument, nullptr, 'c'},
-                                               {"wait", required_argument, nullptr, 'w'},
-                                               {"help", no_argument, nullptr, 'h'},
-                                               {nullptr, 0, nullptr, 0}}};
+  static const std::array<option, 7> long_options = {
+      {{"dir", required_argument, nullptr, 'd'},
+       {"ibsim-sockname", required_argument, nullptr, 's'},
+       {"sim-host", required_argument, nullptr, 'n'},
+       {"slots", required_argument, nullptr, 'c'},
+       {"wait", required_argument, nullptr, 'w'},
+       {"help", no_argument, nullptr, 'h'},
+       {nullptr, 0, nullptr, 0}}};
   long number = 0;
-  for (int c = 0; (c = getopt_long(argc, argv, "h", kLong.data(), nullptr)) != -1;) {
+  for (int c = 0; (c = getopt_long(argc, argv, "h", long_options.data(), nullptr)) != -1;) {
     switch (c) {
       case 'd':
         options.dir = optarg;

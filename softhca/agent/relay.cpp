@@ -68,7 +68,7 @@ void Relay::handle_send(Session& session, std::span<const std::uint8_t> message,
     ++next_id_;
   }
   const std::uint32_t id = next_id_++;
-  transactions_.emplace(id, std::move(transaction));
+  transactions_.emplace(id, transaction);
   send(id, now);
 }
 

@@ -86,7 +86,7 @@ void store_switch(FabricImage& image, std::size_t index, const SwitchModel& node
   store_list(ports, node.ports);
   for (std::size_t i = node.ports.size(); i < ports.size(); ++i) {
     // Ports this switch does not have: only touch the page when something is there.
-    if (load_field(ports[i].link.kind) != LinkKind::None) {
+    if (load_record(ports[i].link).kind != LinkKind::None) {
       store_record(ports[i], SwitchPortRecord{});
     }
   }

@@ -38,7 +38,7 @@ void store_record(T& shared, const T& value) {
   }
 }
 
-/// One integer or enumerator.
+/// One integer.
 template <typename T>
 requires std::is_integral_v<T> || std::is_enum_v<T> T load_field(const T& shared) {
   return __atomic_load_n(&shared, __ATOMIC_ACQUIRE);

@@ -289,6 +289,7 @@ TEST(FabricViewConcurrency, ReadersNeverSeeHalfAnImage) {
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> torn{0};
   std::vector<std::thread> readers;
+  readers.reserve(3);
   for (int i = 0; i < 3; ++i) {
     readers.emplace_back([&, i] {
       const auto view = FabricView::attach(dir.path());

@@ -47,7 +47,7 @@ const char* sa_status_text(std::uint16_t status) noexcept {
     case 0:
       break;
 #define WIREUP_SA_STATUS_CASE(name, number, sentence) \
-  case number:                                        \
+  case (number):                                      \
     return sentence;
       WIREUP_SA_STATUS(WIREUP_SA_STATUS_CASE)
 #undef WIREUP_SA_STATUS_CASE

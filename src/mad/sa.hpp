@@ -33,7 +33,7 @@ inline constexpr std::uint16_t kAttributeMcMemberRecord = 0x0038;
   X(Denied, 7, "the SA denies the request")
 
 enum class SaStatus : std::uint8_t {
-#define WIREUP_SA_STATUS_ENUMERATOR(name, number, sentence) name = number,
+#define WIREUP_SA_STATUS_ENUMERATOR(name, number, sentence) name = (number),
   WIREUP_SA_STATUS(WIREUP_SA_STATUS_ENUMERATOR)
 #undef WIREUP_SA_STATUS_ENUMERATOR
 };

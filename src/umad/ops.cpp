@@ -6,7 +6,7 @@
 namespace wireup::umad {
 
 const Ops& system_ops() noexcept {
-  static const Ops kOps{
+  static const Ops table{
       .open_port = umad_open_port,
       .close_port = umad_close_port,
       .register_agent = umad_register,
@@ -15,7 +15,7 @@ const Ops& system_ops() noexcept {
       .send = umad_send,
       .receive = umad_recv,
   };
-  return kOps;
+  return table;
 }
 
 }  // namespace wireup::umad

@@ -32,18 +32,18 @@ class FakeUmad {
     int size = static_cast<int>(mad::kMadSize);
   };
 
-  FakeUmad() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { current_ = this; }
+  FakeUmad() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { current = this; }
   ~FakeUmad() {
-    current_ = nullptr;
+    current = nullptr;
     close(fd_);
   }
   FakeUmad(const FakeUmad&) = delete;
   FakeUmad& operator=(const FakeUmad&) = delete;
 
   [[nodiscard]] static const Ops& ops() {
-    static const Ops kOps{open_port, close_port, register_agent, unregister_agent,
-                          get_fd,    send,       receive};
-    return kOps;
+    static const Ops table{open_port, close_port, register_agent, unregister_agent,
+                           get_fd,    send,       receive};
+    return table;
   }
 
   /// An answer to the n-th request sent, with the high half of its TID as the kernel makes it.
@@ -81,36 +81,36 @@ class FakeUmad {
 
  private:
   static int open_port(const char* device, int port) {
-    current_->opened = std::string(device) + ":" + std::to_string(port);
-    if (current_->open_error != 0) {
+    current->opened = std::string(device) + ":" + std::to_string(port);
+    if (current->open_error != 0) {
       // The library hides the reason of a refused open, and leaves it in errno.
-      errno = current_->open_error;
+      errno = current->open_error;
       return -EIO;
     }
-    ++current_->ports_open;
+    ++current->ports_open;
     return 7;
   }
   static int close_port(int) {
-    --current_->ports_open;
+    --current->ports_open;
     return 0;
   }
   static int register_agent(int, int mgmt_class, int version, std::uint8_t, long*) {
-    if (current_->register_error != 0) {
-      return -current_->register_error;
+    if (current->register_error != 0) {
+      return -current->register_error;
     }
-    current_->registered_class = mgmt_class;
-    current_->registered_version = version;
-    ++current_->agents;
+    current->registered_class = mgmt_class;
+    current->registered_version = version;
+    ++current->agents;
     return 3;
   }
   static int unregister_agent(int, int) {
-    --current_->agents;
+    --current->agents;
     return 0;
   }
-  static int get_fd(int) { return current_->fd_; }
+  static int get_fd(int) { return current->fd_; }
   static int send(int, int agent, void* umad, int length, int timeout_ms, int retries) {
-    if (current_->send_error != 0) {
-      return -current_->send_error;
+    if (current->send_error != 0) {
+      return -current->send_error;
     }
     if (agent != 3 || length != static_cast<int>(mad::kMadSize)) {
       return -EINVAL;
@@ -120,25 +120,25 @@ class FakeUmad {
     std::memcpy(next.bytes.data(), umad_get_mad(umad), mad::kMadSize);
     next.timeout_ms = timeout_ms;
     next.retries = retries;
-    current_->sent.push_back(next);
+    current->sent.push_back(next);
     return 0;
   }
   static int receive(int, void* umad, int* length, int) {
-    if (current_->receive_error != 0) {
-      return -current_->receive_error;
+    if (current->receive_error != 0) {
+      return -current->receive_error;
     }
-    if (current_->waiting.empty()) {
+    if (current->waiting.empty()) {
       return -EAGAIN;
     }
-    const Waiting next = current_->waiting.front();
-    current_->waiting.pop_front();
+    const Waiting next = current->waiting.front();
+    current->waiting.pop_front();
     static_cast<ib_user_mad*>(umad)->status = static_cast<std::uint32_t>(next.status);
     std::memcpy(umad_get_mad(umad), next.bytes.data(), static_cast<std::size_t>(next.size));
     *length = next.size;
     return 3;
   }
 
-  inline static FakeUmad* current_ = nullptr;
+  inline static FakeUmad* current = nullptr;
   int fd_;
 };
 

@@ -5,6 +5,7 @@
 usage: gates_test.py [unittest options]; the compilers come from CXX and CC.
 """
 
+import json
 import os
 import shlex
 import subprocess
@@ -211,6 +212,26 @@ class HeadersAlone(unittest.TestCase):
             with self.subTest(name):
                 _, found = self.check({path: text})
                 self.assertNotEqual(found, [])
+
+    def test_what_the_build_compiled_alone_is_not_compiled_again(self):
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, {
+                # Would not compile here: shows that it is left to the build.
+                "src/a.hpp": "#pragma once\n#error compiled\n",
+                "src/x/b.hpp": "struct B {};\n",
+                "src/x/c.hpp": "#pragma once\n#error compiled\n",
+                "src/a.cpp": '// first a.hpp\n#include "a.hpp"\n#include "x/c.hpp"\n',
+                "src/x/b.cpp": '#include "x/b.hpp"\n',
+            })
+            commands = [{"directory": root, "file": f"src/{name}"} for name in ("a.cpp", "x/b.cpp")]
+            write_tree(root, {"commands.json": json.dumps(commands)})
+            count, found = headers_alone.check(root, os.path.join(root, "work"), ["src"],
+                                               f"{CXX} -std=c++20",
+                                               built=os.path.join(root, "commands.json"))
+        self.assertEqual(count, 3)
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("src/x/b.hpp has no #pragma once", found)
+        self.assertTrue(any(sentence.startswith("src/x/c.hpp does not compile") for sentence in found))
 
 
 class ReadmeListing(unittest.TestCase):

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <vector>
 
 #include "softhca/hca/event_channel.hpp"
 #include "softhca/hca/robust_lock.hpp"
@@ -72,7 +71,7 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
         return;
       }
     } else {
-      registry.cqe(cq_slot, tail & (ring - 1)) = entry;
+      registry.cqe(record, tail & (ring - 1)) = entry;
       if (!guard.held()) {
         return;
       }
@@ -112,7 +111,7 @@ int CqConsumer::poll(int count, ibv_wc* out) {
   const std::uint32_t tail = record_->tail.load(std::memory_order_acquire);
   int found = 0;
   for (; head != tail && found < count; ++head) {
-    const Cqe& entry = registry_->cqe(slot_, head & (ring - 1));
+    const Cqe& entry = registry_->cqe(*record_, head & (ring - 1));
     if (entry.valid == 0) {
       continue;
     }
@@ -163,7 +162,7 @@ void CqConsumer::forget_qp(std::uint32_t qp_slot, std::uint32_t qp_generation) {
   const std::uint32_t tail = record_->tail.load(std::memory_order_acquire);
   std::uint32_t left = ring;
   for (std::uint32_t at = record_->head.load(); at != tail && left > 0; ++at, --left) {
-    Cqe& entry = registry_->cqe(slot_, at & (ring - 1));
+    Cqe& entry = registry_->cqe(*record_, at & (ring - 1));
     if (entry.valid != 0 && entry.qp_slot == qp_slot && entry.qp_generation == qp_generation) {
       entry.valid = 0;
       if (entry.srq < kMaxSrqs) {
@@ -173,7 +172,7 @@ void CqConsumer::forget_qp(std::uint32_t qp_slot, std::uint32_t qp_generation) {
   }
 }
 
-int CqConsumer::resize(std::uint32_t cqe) {
+bool CqConsumer::move_ring(std::uint64_t place, std::uint32_t cqe) {
   const std::lock_guard lock(mutex_);
   const RobustGuard guard(record_->producer, registry_->processes(), self_);
   const std::uint32_t old_ring = ring_of(*record_);
@@ -181,19 +180,17 @@ int CqConsumer::resize(std::uint32_t cqe) {
   const std::uint32_t head = record_->head.load();
   const std::uint32_t queued = std::min(record_->tail.load() - head, old_ring);
   if (queued > cqe) {
-    return EINVAL;
-  }
-  std::vector<Cqe> entries;
-  entries.reserve(queued);
-  for (std::uint32_t i = 0; i < queued; ++i) {
-    entries.push_back(registry_->cqe(slot_, (head + i) & (old_ring - 1)));
+    return false;
   }
   for (std::uint32_t i = 0; i < queued; ++i) {
-    registry_->cqe(slot_, (head + i) & (new_ring - 1)) = entries[i];
+    *reinterpret_cast<Cqe*>(
+        registry_->ring(place, ((head + i) & (new_ring - 1)) * kCqeStride, kCqeStride)) =
+        registry_->cqe(*record_, (head + i) & (old_ring - 1));
   }
+  record_->ring = place;
   record_->ring_size.store(new_ring);
   record_->cqe = cqe;
-  return 0;
+  return true;
 }
 
 }  // namespace softhca::hca

@@ -35,8 +35,9 @@ class CqConsumer {
   /// Takes back all completions of a QP that is reset or destroyed.
   void forget_qp(std::uint32_t qp_slot, std::uint32_t qp_generation);
 
-  /// Changes the size; EINVAL when more completions are queued than would fit.
-  int resize(std::uint32_t cqe);
+  /// Moves what is queued to a ring for `cqe` entries at `place`. False, and nothing is changed,
+  /// when more is queued than would fit.
+  bool move_ring(std::uint64_t place, std::uint32_t cqe);
 
  private:
   void free_work_request(const Cqe& entry);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/hca/completion_queue.hpp"
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cerrno>
 
+#include "softhca/hca/robust_lock.hpp"
 #include "softhca/hca/runtime.hpp"
 
 namespace softhca::hca {
 namespace {
 
-std::uint64_t ring_pages(std::uint32_t ring) {
-  return page_up(ring * kCqeStride) / 4096;
+std::uint64_t ring_bytes(std::uint32_t cqe) {
+  return cq_ring_size(cqe) * kCqeStride;
+}
+
+std::uint64_t ring_pages(std::uint32_t cqe) {
+  return page_up(ring_bytes(cqe)) / 4096;
 }
 
 }  // namespace
@@ -29,21 +30,24 @@ std::unique_ptr<CompletionQueue> CompletionQueue::create(Runtime& runtime, std::
     return nullptr;
   }
   error = ENOMEM;
-  const std::uint32_t ring = cq_ring_size(cqe);
-  if (!runtime.memlock().charge(ring_pages(ring))) {
+  if (!runtime.memlock().charge(ring_pages(cqe))) {
     return nullptr;
   }
   const std::uint32_t slot = runtime.take_slot(runtime.cq_slots());
-  if (slot == kNone) {
-    runtime.memlock().uncharge(ring_pages(ring));
+  const std::uint64_t ring = slot == kNone ? 0 : runtime.arena().take(ring_bytes(cqe));
+  if (ring == 0) {
+    if (slot != kNone) {
+      runtime.cq_slots().give_back(slot);
+    }
+    runtime.memlock().uncharge(ring_pages(cqe));
     return nullptr;
   }
   auto cq = std::unique_ptr<CompletionQueue>(new CompletionQueue(runtime, slot));
-  cq->pinned_pages_ = ring_pages(ring);
   cq->cqe_ = cqe;
   CqRecord& record = runtime.registry().cq(slot);
   cq->generation_ = record.generation.fetch_add(1) + 1;
-  record.ring_size.store(ring);
+  record.ring = ring;
+  record.ring_size.store(cq_ring_size(cqe));
   record.cqe = cqe;
   record.channel = channel;
   record.async = async;
@@ -57,16 +61,17 @@ std::unique_ptr<CompletionQueue> CompletionQueue::create(Runtime& runtime, std::
 }
 
 CompletionQueue::~CompletionQueue() {
-  runtime_->memlock().uncharge(pinned_pages_);
+  runtime_->memlock().uncharge(ring_pages(cqe_));
   CqRecord& record = runtime_->registry().cq(slot_);
   std::uint32_t ours = runtime_->token();
   if (record.generation.load() != generation_ || !record.owner.compare_exchange_strong(ours, 0)) {
     return;  // the process is exiting and has left the fabric
   }
-  constexpr std::uint64_t kWorthReturning = 64;
-  if (pinned_pages_ >= kWorthReturning && record.tail.load() != 0) {
-    ::syscall(SYS_madvise, &runtime_->registry().cqe(slot_, 0), pinned_pages_ * 4096, MADV_REMOVE);
+  {
+    // A producer that saw the old owner is done with the ring once it has given the lock back.
+    const RobustGuard guard(record.producer, runtime_->registry().processes(), ours);
   }
+  runtime_->arena().give_back(record.ring, ring_bytes(cqe_));
   runtime_->cq_slots().give_back(slot_);
 }
 
@@ -74,17 +79,20 @@ int CompletionQueue::resize(std::uint32_t cqe) {
   if (cqe == 0 || cqe > kMaxCqe) {
     return EINVAL;
   }
-  const std::uint64_t pages = ring_pages(cq_ring_size(cqe));
-  if (!runtime_->memlock().charge(pages)) {
+  if (!runtime_->memlock().charge(ring_pages(cqe))) {
     return ENOMEM;
   }
-  const int error = consumer_.resize(cqe);
-  if (error != 0) {
-    runtime_->memlock().uncharge(pages);
-    return error;
+  const std::uint64_t old_ring = runtime_->registry().cq(slot_).ring;
+  const std::uint64_t new_ring = runtime_->arena().take(ring_bytes(cqe));
+  if (new_ring == 0 || !consumer_.move_ring(new_ring, cqe)) {
+    runtime_->memlock().uncharge(ring_pages(cqe));
+    if (new_ring != 0) {
+      runtime_->arena().give_back(new_ring, ring_bytes(cqe));
+    }
+    return new_ring == 0 ? ENOMEM : EINVAL;
   }
-  runtime_->memlock().uncharge(pinned_pages_);
-  pinned_pages_ = pages;
+  runtime_->arena().give_back(old_ring, ring_bytes(cqe_));
+  runtime_->memlock().uncharge(ring_pages(cqe_));
   cqe_ = cqe;
   return 0;
 }

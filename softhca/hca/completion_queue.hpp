@@ -39,7 +39,6 @@ class CompletionQueue {
   std::uint32_t slot_;
   std::uint32_t generation_ = 0;
   std::uint32_t cqe_ = 0;
-  std::uint64_t pinned_pages_ = 0;
   CqConsumer consumer_;
 };
 

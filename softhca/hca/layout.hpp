@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layout of the file `hca` in SOFTHCA_DIR: every object that a process other than its owner has to
-// see. The file is sparse: tables and rings have fixed places for the largest size allowed, and
-// only pages that are in use take memory.
+// see. The file is sparse: tables have their full size, rings come from an arena at the end, and
+// only pages that are in use take memory. What is used together lies close together, since the
+// first touch of a page, by every process anew, is dear.
 //
 // Everything here may be written by any process of the fabric at any time, so a reader bounds each
 // index and count before it uses it.
@@ -39,7 +40,11 @@ inline constexpr std::uint32_t kSrqChunk = 4;
 inline constexpr std::uint32_t kMrChunk = 64;
 inline constexpr std::uint32_t kChannelChunk = 4;
 
-// Declared limits of the device; the rings have room for exactly these.
+// Rings are cut from blocks of the arena, of which each belongs to one process.
+inline constexpr std::uint64_t kArenaBlock = 1U << 16;
+inline constexpr std::uint32_t kArenaBlocks = 1U << 20;
+
+// Declared limits of the device.
 inline constexpr std::uint32_t kMaxWr = 8192;
 inline constexpr std::uint32_t kMaxSrqWr = 16384;
 inline constexpr std::uint32_t kMaxSge = 16;
@@ -120,6 +125,7 @@ struct alignas(64) CqRecord {
   std::atomic<std::uint32_t> owner;
   std::atomic<std::uint32_t> generation;
   std::atomic<std::uint32_t> ring_size;  // power of two
+  std::uint64_t ring;                    // place in the file
   std::uint32_t cqe;                     // what the program was told
   ChannelName channel;                   // slot kNone: no completion channel
   ChannelName async;
@@ -138,6 +144,9 @@ struct RecvWqe {
   std::array<ibv_sge, kMaxSge> sge;  // only num_sge of them are in the ring
 };
 inline constexpr std::size_t kRecvWqeHeader = offsetof(RecvWqe, sge);
+constexpr std::uint64_t recv_wqe_stride(std::uint32_t max_sge) {
+  return kRecvWqeHeader + max_sge * sizeof(ibv_sge);
+}
 
 /// What a peer must know of a QP, and what tells the QP from one that had the slot before.
 struct alignas(64) QpRecord {
@@ -179,7 +188,8 @@ struct alignas(64) QpRecord {
   std::atomic<std::uint32_t> rq_taken;
   std::atomic<std::uint32_t> rq_freed;
   std::atomic<std::uint32_t> sq_freed;
-  std::uint32_t rq_ring;  // slots, power of two, 0 when there is an SRQ
+  std::uint64_t rq_ring;       // place in the file
+  std::uint32_t rq_ring_size;  // slots, power of two, 0 when there is an SRQ
   std::uint32_t rq_max_wr;
   std::uint32_t rq_max_sge;
 };
@@ -187,8 +197,9 @@ struct alignas(64) QpRecord {
 struct alignas(64) SrqRecord {
   std::atomic<std::uint32_t> owner;
   std::atomic<std::uint32_t> generation;
+  std::uint64_t ring;  // place in the file
+  std::uint32_t ring_size;
   std::uint32_t pd;
-  std::uint32_t ring;
   std::uint32_t max_wr;
   std::uint32_t max_sge;
   ChannelName async;
@@ -226,9 +237,11 @@ struct RegistryHeader {
   std::uint32_t version;
   std::uint32_t reserved;
   std::uint64_t size;
+  std::atomic<std::uint64_t> reaped_at;  // CLOCK_MONOTONIC, ns
   std::atomic<std::uint32_t> next_incarnation;
   std::atomic<std::uint32_t> attachments_top;  // no attachment lies at or above this slot
   std::atomic<std::uint32_t> channels_top;
+  std::atomic<std::uint32_t> arena_top;  // blocks from here on have never been taken
   LockWord attach_lock;
   LockWord atomics_lock;
   std::array<ProcessRecord, kMaxProcesses> processes;
@@ -237,6 +250,7 @@ struct RegistryHeader {
   std::array<std::atomic<std::uint32_t>, kMaxSrqs / kSrqChunk> srq_chunks;
   std::array<std::atomic<std::uint32_t>, kMaxMrs / kMrChunk> mr_chunks;
   std::array<std::atomic<std::uint32_t>, kMaxChannels / kChannelChunk> channel_chunks;
+  std::array<std::atomic<std::uint32_t>, kArenaBlocks> arena_blocks;
   std::array<std::atomic<std::uint32_t>, kMaxHcas> next_qpn;
 };
 
@@ -245,10 +259,6 @@ using QpnIndex = std::array<std::atomic<std::uint32_t>, kQpnIndexSize>;  // QP s
 constexpr std::uint64_t page_up(std::uint64_t bytes) {
   return (bytes + 4095) & ~std::uint64_t{4095};
 }
-
-inline constexpr std::uint64_t kRqStride = page_up(kMaxWr * std::uint64_t{sizeof(RecvWqe)});
-inline constexpr std::uint64_t kSrqStride = page_up(kMaxSrqWr * std::uint64_t{sizeof(RecvWqe)});
-inline constexpr std::uint64_t kCqStride = page_up(kCqRingSlots * std::uint64_t{kCqeStride});
 
 // Places in the file.
 inline constexpr std::uint64_t kQpTable = page_up(sizeof(RegistryHeader));
@@ -260,10 +270,9 @@ inline constexpr std::uint64_t kAttachTable =
     kChannelTable + page_up(kMaxChannels * sizeof(ChannelRecord));
 inline constexpr std::uint64_t kQpnTable =
     kAttachTable + page_up(kMaxAttachments * sizeof(AttachRecord));
-inline constexpr std::uint64_t kRqRings = kQpnTable + page_up(kMaxHcas * sizeof(QpnIndex));
-inline constexpr std::uint64_t kSrqRings = kRqRings + kMaxQps * kRqStride;
-inline constexpr std::uint64_t kCqRings = kSrqRings + kMaxSrqs * kSrqStride;
-inline constexpr std::uint64_t kRegistrySize = kCqRings + kMaxCqs * kCqStride;
+inline constexpr std::uint64_t kArena = kQpnTable + page_up(kMaxHcas * sizeof(QpnIndex));
+inline constexpr std::uint64_t kArenaSize = kArenaBlock * kArenaBlocks;
+inline constexpr std::uint64_t kRegistrySize = kArena + kArenaSize;
 
 static_assert(kQpnIndexSize >= kMaxQps / 2);
 static_assert((std::uint64_t{kMaxMrs} << 8) <= (std::uint64_t{1} << 32));

@@ -2,10 +2,6 @@
 // Life of a QP: creation, moves between states, destruction. Sending is in qp_send.cpp.
 #include "softhca/hca/qp.hpp"
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -46,6 +42,15 @@ std::uint64_t ring_pages(const QpInit& init) {
   return page_up(std::max<std::uint64_t>(send + recv, 1)) / 4096;
 }
 
+std::uint32_t recv_ring_slots(const QpInit& init) {
+  const bool own_queue = init.srq == kNone && init.cap.max_recv_wr > 0;
+  return own_queue ? std::bit_ceil(init.cap.max_recv_wr) : 0;
+}
+
+std::uint64_t recv_ring_bytes(const QpInit& init) {
+  return recv_ring_slots(init) * recv_wqe_stride(init.cap.max_recv_sge);
+}
+
 }  // namespace
 
 Qp::Qp(Runtime& runtime, const QpInit& init, std::uint32_t slot)
@@ -62,8 +67,18 @@ std::unique_ptr<Qp> Qp::create(Runtime& runtime, const QpInit& init, int& error)
     return nullptr;
   }
   const std::uint32_t slot = runtime.take_slot(runtime.qp_slots());
-  if (slot == kNone) {
+  const std::uint64_t ring = slot == kNone ? 0 : runtime.arena().take(recv_ring_bytes(init));
+  const auto undo = [&] {
+    if (ring != 0) {
+      runtime.arena().give_back(ring, recv_ring_bytes(init));
+    }
+    if (slot != kNone) {
+      runtime.qp_slots().give_back(slot);
+    }
     runtime.memlock().uncharge(pages);
+  };
+  if (ring == 0) {
+    undo();
     return nullptr;
   }
   auto qp = std::unique_ptr<Qp>(new Qp(runtime, init, slot));
@@ -85,8 +100,8 @@ std::unique_ptr<Qp> Qp::create(Runtime& runtime, const QpInit& init, int& error)
   record.rq_taken.store(0);
   record.rq_freed.store(0);
   record.sq_freed.store(0);
-  const bool own_queue = init.srq == kNone && init.cap.max_recv_wr > 0;
-  record.rq_ring = own_queue ? std::bit_ceil(init.cap.max_recv_wr) : 0;
+  record.rq_ring = ring;
+  record.rq_ring_size = recv_ring_slots(init);
   record.rq_max_wr = init.cap.max_recv_wr;
   record.rq_max_sge = init.cap.max_recv_sge;
   record.qpn = 0;
@@ -94,9 +109,8 @@ std::unique_ptr<Qp> Qp::create(Runtime& runtime, const QpInit& init, int& error)
   const std::uint32_t qpn = runtime.registry().assign_qpn(init.hca, slot);
   if (qpn == 0) {
     record.owner.store(0);
-    runtime.qp_slots().give_back(slot);
-    runtime.memlock().uncharge(pages);
     qp->record_ = nullptr;
+    undo();
     return nullptr;
   }
   record.qpn = qpn;
@@ -125,8 +139,6 @@ Qp::~Qp() {
     detach_all(registry, runtime_->token(), slot_);
   }
   registry.release_qpn(record_->hca, record_->qpn, slot_);
-  const std::uint64_t ring_bytes =
-      std::uint64_t{record_->rq_ring} * (kRecvWqeHeader + record_->rq_max_sge * sizeof(ibv_sge));
   {
     const RobustGuard guard(record_->rx_lock, registry.processes(), runtime_->token());
     record_->state.store(IBV_QPS_RESET);
@@ -134,10 +146,7 @@ Qp::~Qp() {
     record_->generation.fetch_add(1);
   }
   forget_completions();
-  constexpr std::uint64_t kWorthReturning = 1U << 18;
-  if (ring_bytes >= kWorthReturning && record_->rq_posted.load() != 0) {
-    ::syscall(SYS_madvise, registry.rq_ring(slot_), page_up(ring_bytes), MADV_REMOVE);
-  }
+  runtime_->arena().give_back(record_->rq_ring, recv_ring_bytes(init_));
   runtime_->qp_slots().give_back(slot_);
   if (!init_.ports.empty()) {
     runtime_->count(init_.ports.front(), Counter::QpsDestroyed);

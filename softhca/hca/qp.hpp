@@ -6,11 +6,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "softhca/hca/completion.hpp"
 #include "softhca/hca/pending.hpp"
@@ -23,7 +23,7 @@ class Runtime;
 
 struct QpInit {
   std::uint32_t hca = 0;
-  std::vector<PortIndex> ports;  // of the HCA; ports[0] is port number 1
+  std::span<const PortIndex> ports;  // of the HCA; ports[0] is port number 1; outlives the QP
   std::uint32_t pd = 0;
   ibv_qp_type type = IBV_QPT_RC;
   std::uint32_t send_cq = kNone;  // slots
@@ -118,7 +118,7 @@ class Qp final : public PendingTask {
   ibv_qp_attr attr_{};
   std::uint32_t posted_ = 0;
   SendPath path_;
-  std::deque<std::unique_ptr<Pending>> pending_;
+  std::list<std::unique_ptr<Pending>> pending_;
 };
 
 }  // namespace softhca::hca

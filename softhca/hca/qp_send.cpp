@@ -14,9 +14,12 @@ namespace softhca::hca {
 namespace {
 
 // How often a request that nobody answers is tried. A real HCA waits for its whole timeout; here
-// the common case is a peer that is about to reach RTR.
+// the common case is a peer that is about to reach RTR. The longer it takes, the rarer the tries:
+// thousands of requests may be waiting on one machine.
 constexpr std::uint64_t kFirstBackoffNs = 50'000;
-constexpr std::uint64_t kLastBackoffNs = 2'000'000;
+constexpr std::uint64_t kShortBackoffNs = 2'000'000;
+constexpr std::uint64_t kLongBackoffNs = 50'000'000;
+constexpr std::uint64_t kBackoffShare = 8;  // of the time waited so far
 
 constexpr std::uint8_t kRnrForEver = 7;
 
@@ -186,7 +189,8 @@ Qp::Step Qp::no_answer(RetryState& retry) {
     runtime_->count(record_->port_index, Counter::RcRetryExceeded);
     return {std::nullopt, IBV_WC_RETRY_EXC_ERR, 0};
   }
-  retry.backoff_ns = std::clamp(retry.backoff_ns * 2, kFirstBackoffNs, kLastBackoffNs);
+  const std::uint64_t most = std::clamp(waited / kBackoffShare, kShortBackoffNs, kLongBackoffNs);
+  retry.backoff_ns = std::clamp(retry.backoff_ns * 2, kFirstBackoffNs, most);
   const std::uint64_t wait =
       patience == 0 ? retry.backoff_ns : std::min(retry.backoff_ns, patience - waited);
   return {now + wait, IBV_WC_SUCCESS, 0};

@@ -14,39 +14,46 @@ namespace {
 
 /// A ring of WQEs; all sizes are made safe, since they come from shared memory.
 struct Ring {
-  std::uint8_t* base;
+  const Registry& registry;
+  std::uint64_t place;
   std::uint32_t mask;
-  std::size_t stride;
+  std::uint32_t max_sge;
 
-  Ring(std::uint8_t* start, std::uint32_t slots, std::uint32_t max_sge, std::uint32_t most)
-      : base(start),
+  Ring(const Registry& of, std::uint64_t where, std::uint32_t slots, std::uint32_t sges,
+       std::uint32_t most)
+      : registry(of),
+        place(where),
         mask(std::has_single_bit(slots) && slots <= most ? slots - 1 : 0),
-        stride(kRecvWqeHeader + std::min(max_sge, kMaxSge) * sizeof(ibv_sge)) {}
+        max_sge(std::min(sges, kMaxSge)) {}
+
+  [[nodiscard]] std::uint8_t* wqe(std::uint32_t counter) const {
+    const std::uint64_t stride = recv_wqe_stride(max_sge);
+    return registry.ring(place, (counter & mask) * stride, stride);
+  }
 
   void put(std::uint32_t counter, const ibv_recv_wr& wr) const {
-    std::uint8_t* place = base + (counter & mask) * stride;
-    auto* wqe = reinterpret_cast<RecvWqe*>(place);
-    wqe->wr_id = wr.wr_id;
-    wqe->num_sge = static_cast<std::uint32_t>(wr.num_sge);
-    copy_bytes(place + kRecvWqeHeader, wr.sg_list, wqe->num_sge * sizeof(ibv_sge));
+    std::uint8_t* to = wqe(counter);
+    auto* head = reinterpret_cast<RecvWqe*>(to);
+    head->wr_id = wr.wr_id;
+    head->num_sge = static_cast<std::uint32_t>(wr.num_sge);
+    copy_bytes(to + kRecvWqeHeader, wr.sg_list, head->num_sge * sizeof(ibv_sge));
   }
 
   void get(std::uint32_t counter, RecvWqe& out) const {
-    const std::uint8_t* place = base + (counter & mask) * stride;
-    const auto* wqe = reinterpret_cast<const RecvWqe*>(place);
-    out.wr_id = wqe->wr_id;
-    const auto most = static_cast<std::uint32_t>((stride - kRecvWqeHeader) / sizeof(ibv_sge));
-    out.num_sge = std::min(wqe->num_sge, most);
-    copy_bytes(out.sge.data(), place + kRecvWqeHeader, out.num_sge * sizeof(ibv_sge));
+    const std::uint8_t* from = wqe(counter);
+    const auto* head = reinterpret_cast<const RecvWqe*>(from);
+    out.wr_id = head->wr_id;
+    out.num_sge = std::min(head->num_sge, max_sge);
+    copy_bytes(out.sge.data(), from + kRecvWqeHeader, out.num_sge * sizeof(ibv_sge));
   }
 };
 
-Ring ring_of(const Registry& registry, const QpRecord& qp, std::uint32_t slot) {
-  return {registry.rq_ring(slot), qp.rq_ring, qp.rq_max_sge, std::bit_ceil(kMaxWr)};
+Ring ring_of(const Registry& registry, const QpRecord& qp) {
+  return {registry, qp.rq_ring, qp.rq_ring_size, qp.rq_max_sge, std::bit_ceil(kMaxWr)};
 }
 
-Ring ring_of(const Registry& registry, const SrqRecord& srq, std::uint32_t slot) {
-  return {registry.srq_ring(slot), srq.ring, srq.max_sge, std::bit_ceil(kMaxSrqWr)};
+Ring ring_of(const Registry& registry, const SrqRecord& srq) {
+  return {registry, srq.ring, srq.ring_size, srq.max_sge, std::bit_ceil(kMaxSrqWr)};
 }
 
 bool sge_count_ok(const ibv_recv_wr& wr, std::uint32_t max_sge) {
@@ -65,14 +72,17 @@ std::uint64_t TakenRecv::room() const {
 
 int post_to_qp(const Registry& registry, std::uint32_t qp_slot, const ibv_recv_wr& wr) {
   QpRecord& qp = registry.qp(qp_slot);
-  if (qp.rq_ring == 0 || !sge_count_ok(wr, qp.rq_max_sge)) {
-    return qp.rq_ring == 0 && qp.srq == kNone ? ENOMEM : EINVAL;
+  if (qp.rq_ring_size == 0) {
+    return qp.srq == kNone ? ENOMEM : EINVAL;
+  }
+  if (!sge_count_ok(wr, qp.rq_max_sge)) {
+    return EINVAL;
   }
   const std::uint32_t posted = qp.rq_posted.load(std::memory_order_relaxed);
   if (posted - qp.rq_freed.load(std::memory_order_acquire) >= qp.rq_max_wr) {
     return ENOMEM;
   }
-  ring_of(registry, qp, qp_slot).put(posted, wr);
+  ring_of(registry, qp).put(posted, wr);
   qp.rq_posted.store(posted + 1, std::memory_order_seq_cst);
   return 0;
 }
@@ -87,7 +97,7 @@ int post_to_srq(const Registry& registry, std::uint32_t srq_slot, const ibv_recv
   }
   srq.in_use.fetch_add(1, std::memory_order_relaxed);
   const std::uint32_t posted = srq.posted.load(std::memory_order_relaxed);
-  ring_of(registry, srq, srq_slot).put(posted, wr);
+  ring_of(registry, srq).put(posted, wr);
   srq.posted.store(posted + 1, std::memory_order_release);
   return 0;
 }
@@ -105,7 +115,7 @@ Take take_from_srq(const Registry& registry, std::uint32_t self, std::uint32_t s
     if (left == 0 || left > kMaxSrqWr) {
       return Take::Empty;
     }
-    ring_of(registry, srq, slot).get(at, taken.wqe);
+    ring_of(registry, srq).get(at, taken.wqe);
     if (taken.room() < need) {
       return Take::TooShort;
     }
@@ -138,7 +148,7 @@ Take take_recv(const Registry& registry, std::uint32_t self, std::uint32_t qp_sl
   if (left == 0 || left > kMaxWr) {
     return Take::Empty;
   }
-  ring_of(registry, qp, qp_slot).get(at, taken.wqe);
+  ring_of(registry, qp).get(at, taken.wqe);
   if (taken.room() < need) {
     return Take::TooShort;
   }

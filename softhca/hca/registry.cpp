@@ -23,6 +23,7 @@ namespace softhca::hca {
 namespace {
 
 constexpr std::uint64_t kFileLockPatienceNs = 10'000'000'000;
+constexpr std::uint64_t kReapIntervalNs = 1'000'000'000;
 
 /// The mapping is made by the bare system call: it is some hundred gigabytes of address space, and
 /// a sanitizer that saw it would want shadow memory for all of it.
@@ -35,6 +36,7 @@ void* map_file(int fd) {
 /// Waits for the file's lock, but not for ever: its holder may have been stopped.
 bool lock_fd(int fd) {
   const std::uint64_t deadline = monotonic_ns() + kFileLockPatienceNs;
+  useconds_t pause = 50;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       return false;
@@ -43,7 +45,8 @@ bool lock_fd(int fd) {
       errno = EBUSY;
       return false;
     }
-    ::usleep(200);
+    ::usleep(pause);
+    pause = std::min<useconds_t>(2 * pause, 5000);
   }
   return true;
 }
@@ -87,9 +90,26 @@ Registry::Registry(int fd, void* base, std::string dir)
     : fd_(fd),
       base_(static_cast<std::uint8_t*>(base)),
       dir_(std::move(dir)),
-      processes_(static_cast<RegistryHeader*>(base)) {}
+      processes_(static_cast<RegistryHeader*>(base)),
+      windows_(static_cast<std::atomic<std::uint8_t>*>(std::calloc(kWindows / 8 + 1, 1))) {}
+
+void Registry::map_window(std::uint64_t window) const {
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+  const std::uint64_t start = window << kWindowBits;
+  const std::uint64_t length = std::min(std::uint64_t{1} << kWindowBits, kRegistrySize - start);
+  // Where the kernel cannot do it, the pages come one by one as they are used.
+  ::syscall(SYS_madvise, base_ + start, length, MADV_POPULATE_WRITE);
+  windows_[window >> 3].fetch_or(static_cast<std::uint8_t>(1U << (window & 7)));
+}
+
+void Registry::empty_pages(std::uint64_t place, std::uint64_t bytes) const {
+  ::syscall(SYS_madvise, base_ + place, bytes, MADV_REMOVE);
+}
 
 Registry::~Registry() {
+  std::free(windows_);
   ::syscall(SYS_munmap, base_, kRegistrySize);
   ::close(fd_);
 }
@@ -153,29 +173,45 @@ void Registry::unlock_file() const {
   ::flock(fd_, LOCK_UN);
 }
 
-std::uint32_t Registry::enrol(const std::uint64_t* nonce) {
-  const auto pid = static_cast<std::uint32_t>(::getpid());
-  const auto status = read_process_status(pid);
-  if (!status || !lock_file()) {
-    return 0;
-  }
-  reap_locked();
+std::uint32_t Registry::claim_record(std::uint32_t pid, std::uint64_t start_time,
+                                     const std::uint64_t* nonce) {
   RegistryHeader& head = header();
-  std::uint32_t token = 0;
-  for (std::uint32_t slot = 0; slot < kMaxProcesses && token == 0; ++slot) {
+  for (std::uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
     ProcessRecord& record = head.processes[slot];
     if (record.token.load(std::memory_order_relaxed) != 0) {
       continue;
     }
     constexpr std::uint32_t kIncarnations = 1U << (32 - kTokenSlotBits);
     const std::uint32_t incarnation = head.next_incarnation.fetch_add(1) % kIncarnations;
-    token = incarnation << kTokenSlotBits | (slot + 1);
+    const std::uint32_t token = incarnation << kTokenSlotBits | (slot + 1);
     record.pid = pid;
-    record.start_time = status->start_time;
+    record.start_time = start_time;
     record.probe = reinterpret_cast<std::uint64_t>(nonce);
     record.nonce = *nonce;
     record.token.store(token, std::memory_order_release);
     tokens_of_this_image().push_back(token);
+    return token;
+  }
+  return 0;
+}
+
+std::uint32_t Registry::enrol(const std::uint64_t* nonce) {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  const auto status = read_process_status(pid);
+  if (!status || !lock_file()) {
+    return 0;
+  }
+  RegistryHeader& head = header();
+  // Looking after the dead costs a system call or two for each process of the fabric, so a crowd
+  // that starts together does it once.
+  const std::uint64_t now = monotonic_ns();
+  if (now - head.reaped_at.load() >= kReapIntervalNs) {
+    head.reaped_at.store(now);
+    reap_locked();
+  }
+  std::uint32_t token = claim_record(pid, status->start_time, nonce);
+  if (token == 0 && reap_locked() > 0) {
+    token = claim_record(pid, status->start_time, nonce);
   }
   unlock_file();
   if (token == 0) {
@@ -185,13 +221,10 @@ std::uint32_t Registry::enrol(const std::uint64_t* nonce) {
 }
 
 void Registry::leave(std::uint32_t token) {
-  const bool locked = lock_file();
+  // No lock: nobody else clears away a process that lives.
   if (processes_.find(token) != nullptr) {
     clear_objects(token);
     header().processes[token_slot(token)].token.store(0, std::memory_order_release);
-  }
-  if (locked) {
-    unlock_file();
   }
 }
 
@@ -277,6 +310,13 @@ void Registry::clear_objects(std::uint32_t token) {
       mr(slot).owner.store(0);
     }
   });
+  const std::uint32_t used_blocks = std::min(head.arena_top.load(), kArenaBlocks);
+  for (std::uint64_t block = 0; block < used_blocks; ++block) {
+    if (head.arena_blocks[block].load() == token) {
+      empty_pages(kArena + block * kArenaBlock, kArenaBlock);
+      head.arena_blocks[block].store(0);
+    }
+  }
   clear_chunks(head.channel_chunks, kChannelChunk, token, [&](std::uint32_t slot) {
     ChannelRecord& record = channel(slot);
     if (record.owner.load() == token) {

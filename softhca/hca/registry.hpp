@@ -29,26 +29,35 @@ class Registry {
   [[nodiscard]] const ProcessTable& processes() const { return processes_; }
   [[nodiscard]] const std::string& dir() const { return dir_; }
 
-  [[nodiscard]] QpRecord& qp(std::uint32_t slot) const { return at<QpRecord>(kQpTable)[slot]; }
-  [[nodiscard]] CqRecord& cq(std::uint32_t slot) const { return at<CqRecord>(kCqTable)[slot]; }
-  [[nodiscard]] SrqRecord& srq(std::uint32_t slot) const { return at<SrqRecord>(kSrqTable)[slot]; }
-  [[nodiscard]] MrRecord& mr(std::uint32_t slot) const { return at<MrRecord>(kMrTable)[slot]; }
+  [[nodiscard]] QpRecord& qp(std::uint32_t slot) const { return record<QpRecord>(kQpTable, slot); }
+  [[nodiscard]] CqRecord& cq(std::uint32_t slot) const { return record<CqRecord>(kCqTable, slot); }
+  [[nodiscard]] SrqRecord& srq(std::uint32_t slot) const {
+    return record<SrqRecord>(kSrqTable, slot);
+  }
+  [[nodiscard]] MrRecord& mr(std::uint32_t slot) const { return record<MrRecord>(kMrTable, slot); }
   [[nodiscard]] ChannelRecord& channel(std::uint32_t slot) const {
-    return at<ChannelRecord>(kChannelTable)[slot];
+    return record<ChannelRecord>(kChannelTable, slot);
   }
   [[nodiscard]] AttachRecord& attachment(std::uint32_t slot) const {
-    return at<AttachRecord>(kAttachTable)[slot];
+    return record<AttachRecord>(kAttachTable, slot);
   }
-  [[nodiscard]] std::uint8_t* rq_ring(std::uint32_t qp_slot) const {
-    return at<std::uint8_t>(kRqRings + qp_slot * kRqStride);
+
+  /// `bytes` bytes of a ring, `offset` behind the place that a record names. A place that is not in
+  /// the arena gives the arena's start: harmless memory.
+  [[nodiscard]] std::uint8_t* ring(std::uint64_t place, std::uint64_t offset,
+                                   std::uint64_t bytes) const {
+    const std::uint64_t from = place + offset;
+    const bool inside = place >= kArena && place < kRegistrySize && offset <= kArenaSize &&
+                        from <= kRegistrySize && bytes <= kRegistrySize - from;
+    return touched(inside ? from : kArena);
   }
-  [[nodiscard]] std::uint8_t* srq_ring(std::uint32_t slot) const {
-    return at<std::uint8_t>(kSrqRings + slot * kSrqStride);
+  [[nodiscard]] Cqe& cqe(const CqRecord& cq, std::uint32_t index) const {
+    return *reinterpret_cast<Cqe*>(
+        ring(cq.ring, (index & (kCqRingSlots - 1)) * std::uint64_t{kCqeStride}, kCqeStride));
   }
-  [[nodiscard]] Cqe& cqe(std::uint32_t cq_slot, std::uint32_t index) const {
-    return *at<Cqe>(kCqRings + cq_slot * kCqStride +
-                    (index & (kCqRingSlots - 1)) * std::uint64_t{kCqeStride});
-  }
+
+  /// Gives the memory of whole pages back; they read as zero afterwards.
+  void empty_pages(std::uint64_t place, std::uint64_t bytes) const;
 
   /// Enters this process, after clearing away those that died. `nonce` is a random number that
   /// stays where it is as long as the process image does. Returns the token, 0 with errno when the
@@ -79,9 +88,30 @@ class Registry {
   [[nodiscard]] T* at(std::uint64_t offset) const {
     return reinterpret_cast<T*>(base_ + offset);
   }
+  template <typename T>
+  [[nodiscard]] T& record(std::uint64_t table, std::uint32_t slot) const {
+    return *reinterpret_cast<T*>(touched(table + slot * sizeof(T)));
+  }
+
+  // A page fault can cost more than sending a message (15 us in some virtual machines). So the
+  // first access to a window of 64 KiB maps all its pages by one system call.
+  static constexpr unsigned kWindowBits = 16;
+  static constexpr std::uint64_t kWindows = (kRegistrySize >> kWindowBits) + 1;
+
+  [[nodiscard]] std::uint8_t* touched(std::uint64_t offset) const {
+    const std::uint64_t window = offset >> kWindowBits;
+    const std::uint8_t bit = static_cast<std::uint8_t>(1U << (window & 7));
+    if ((windows_[window >> 3].load(std::memory_order_relaxed) & bit) == 0) {
+      map_window(window);
+    }
+    return base_ + offset;
+  }
+  void map_window(std::uint64_t window) const;
   [[nodiscard]] std::atomic<std::uint32_t>& qpn_entry(std::uint32_t hca, std::uint32_t qpn) const;
   bool lock_file() const;
   void unlock_file() const;
+  std::uint32_t claim_record(std::uint32_t pid, std::uint64_t start_time,
+                             const std::uint64_t* nonce);
   std::uint32_t reap_locked();
   void clear_objects(std::uint32_t token);
 
@@ -89,6 +119,7 @@ class Registry {
   std::uint8_t* base_;
   std::string dir_;
   ProcessTable processes_;
+  std::atomic<std::uint8_t>* windows_;  // a bit per window, in zeroed memory
 };
 
 }  // namespace softhca::hca

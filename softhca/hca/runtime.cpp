@@ -71,6 +71,7 @@ std::unique_ptr<Runtime> Runtime::open(const char* dir, const char* host) {
   }
   RegistryHeader& header = runtime->registry_->header();
   const std::uint32_t token = runtime->token_;
+  runtime->arena_ = std::make_unique<RingArena>(*runtime->registry_, token);
   runtime->qp_slots_ = std::make_unique<SlotPool>(header.qp_chunks, kQpChunk, token);
   runtime->cq_slots_ = std::make_unique<SlotPool>(header.cq_chunks, kCqChunk, token);
   runtime->srq_slots_ = std::make_unique<SlotPool>(header.srq_chunks, kSrqChunk, token);

@@ -12,6 +12,7 @@
 
 #include "softhca/fabric/counters.hpp"
 #include "softhca/fabric/fabric_view.hpp"
+#include "softhca/hca/arena.hpp"
 #include "softhca/hca/faults.hpp"
 #include "softhca/hca/memlock.hpp"
 #include "softhca/hca/pending.hpp"
@@ -54,6 +55,7 @@ class Runtime {
 
   /// Takes a slot, clearing away dead processes if the table looks full. kNone: it is full.
   std::uint32_t take_slot(SlotPool& pool);
+  [[nodiscard]] RingArena& arena() { return *arena_; }
   [[nodiscard]] SlotPool& qp_slots() { return *qp_slots_; }
   [[nodiscard]] SlotPool& cq_slots() { return *cq_slots_; }
   [[nodiscard]] SlotPool& srq_slots() { return *srq_slots_; }
@@ -91,6 +93,7 @@ class Runtime {
   std::unique_ptr<PortCache> ports_;
   std::uint64_t nonce_ = 0;
   std::uint32_t token_ = 0;
+  std::unique_ptr<RingArena> arena_;
   std::unique_ptr<SlotPool> qp_slots_;
   std::unique_ptr<SlotPool> cq_slots_;
   std::unique_ptr<SlotPool> srq_slots_;

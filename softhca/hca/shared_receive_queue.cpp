@@ -26,7 +26,12 @@ std::unique_ptr<SharedReceiveQueue> SharedReceiveQueue::create(Runtime& runtime,
     return nullptr;
   }
   const std::uint32_t slot = runtime.take_slot(runtime.srq_slots());
-  if (slot == kNone) {
+  const std::uint64_t bytes = ring * recv_wqe_stride(attr.max_sge);
+  const std::uint64_t place = slot == kNone ? 0 : runtime.arena().take(bytes);
+  if (place == 0) {
+    if (slot != kNone) {
+      runtime.srq_slots().give_back(slot);
+    }
     runtime.memlock().uncharge(pages);
     return nullptr;
   }
@@ -35,7 +40,9 @@ std::unique_ptr<SharedReceiveQueue> SharedReceiveQueue::create(Runtime& runtime,
   SrqRecord& record = runtime.registry().srq(slot);
   srq->generation_ = record.generation.fetch_add(1) + 1;
   record.pd = pd;
-  record.ring = ring;
+  record.ring = place;
+  record.ring_size = ring;
+  srq->ring_bytes_ = bytes;
   record.max_wr = attr.max_wr;
   record.max_sge = attr.max_sge;
   record.async = async;
@@ -53,6 +60,7 @@ SharedReceiveQueue::~SharedReceiveQueue() {
   SrqRecord& record = runtime_->registry().srq(slot_);
   std::uint32_t ours = runtime_->token();
   if (record.generation.load() == generation_ && record.owner.compare_exchange_strong(ours, 0)) {
+    runtime_->arena().give_back(record.ring, ring_bytes_);
     runtime_->srq_slots().give_back(slot_);
   }
 }

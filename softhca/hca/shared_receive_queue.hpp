@@ -39,6 +39,7 @@ class SharedReceiveQueue {
   std::uint32_t slot_;
   std::uint32_t generation_ = 0;
   std::uint64_t pinned_pages_ = 0;
+  std::uint64_t ring_bytes_ = 0;
   std::mutex mutex_;
 };
 

@@ -91,6 +91,7 @@ struct End {
   std::unique_ptr<hca::SharedReceiveQueue> srq;
   std::vector<std::uint8_t> buffer = std::vector<std::uint8_t>(1 << 16);
   std::unique_ptr<hca::MemoryRegion> region;
+  std::vector<PortIndex> ports;
   std::unique_ptr<hca::Qp> qp;
   std::uint16_t lid = 0;
   Moves moves;
@@ -238,7 +239,8 @@ class Rig : public ::testing::Test {
     }
     hca::QpInit init;
     init.hca = port.hca_index;
-    init.ports = info.ports;
+    end->ports = info.ports;
+    init.ports = end->ports;
     init.pd = kPd;
     init.type = options.type;
     init.send_cq = end->cq->slot();

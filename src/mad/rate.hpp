@@ -16,7 +16,6 @@ inline constexpr std::uint8_t kMtu1024 = 3;
 inline constexpr std::uint8_t kMtu2048 = 4;
 inline constexpr std::uint8_t kMtu4096 = 5;
 
-inline constexpr std::uint8_t kRate2_5 = 2;
 inline constexpr std::uint8_t kRate10 = 3;
 inline constexpr std::uint8_t kRate40 = 7;
 inline constexpr std::uint8_t kRate100 = 16;

@@ -181,8 +181,8 @@ void SaClient::again(Requests::iterator at, Instant at_time, Instant now) {
 }
 
 void SaClient::finish(Requests::iterator at,
-                      Result<std::variant<mad::McMemberRecord, mad::PathRecord>> record) {
-  replies_.push_back(SaReply{at->first, std::move(record)});
+                      const Result<std::variant<mad::McMemberRecord, mad::PathRecord>>& record) {
+  replies_.push_back(SaReply{at->first, record});
   requests_.erase(at);
 }
 
@@ -190,7 +190,7 @@ std::optional<SaReply> SaClient::poll_reply() {
   if (replies_.empty()) {
     return std::nullopt;
   }
-  SaReply reply = std::move(replies_.front());
+  const SaReply reply = replies_.front();
   replies_.pop_front();
   return reply;
 }

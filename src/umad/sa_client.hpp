@@ -77,7 +77,7 @@ class SaClient {
   void handle_answer(Requests::iterator at, const mad::SaMad& answer, Instant now);
   void again(Requests::iterator at, Instant at_time, Instant now);
   void finish(Requests::iterator at,
-              Result<std::variant<mad::McMemberRecord, mad::PathRecord>> record);
+              const Result<std::variant<mad::McMemberRecord, mad::PathRecord>>& record);
 
   Options options_;
   Port port_;

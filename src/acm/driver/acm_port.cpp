@@ -252,7 +252,7 @@ void AcmPort::drain(Instant now) {
       joined_[joined->mgid] = joined->mlid;
       attach_all();
     } else {
-      events_.push_back(std::move(*event));
+      events_.push_back(*event);
     }
   }
   // A join can have ended at once, for lack of a MAD buffer: its reply is taken in the next turn.
@@ -308,7 +308,7 @@ std::optional<Event> AcmPort::poll_event() {
   if (events_.empty()) {
     return std::nullopt;
   }
-  Event event = std::move(events_.front());
+  const Event event = events_.front();
   events_.pop_front();
   return event;
 }

@@ -5,6 +5,7 @@
 // for all, so that every pair is asked for from both ends at once. Rank 0 writes the outcome.
 #include <mpi.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -132,6 +133,13 @@ class Job {
       if (Clock::now() > deadline_) {
         std::fprintf(stderr, "rank %u: not done in time: %u of %u peers settled, %zu pending\n",
                      rank_, settled_, size_ - 1, pending_.size());
+        for (std::uint32_t peer = 0; peer < size_; ++peer) {
+          const EndRecord& end = ends_[peer];
+          if (end.connected != end.disconnected) {
+            std::fprintf(stderr, "rank %u: rank %u: connected %u times, disconnected %u times\n",
+                         rank_, peer, end.connected, end.disconnected);
+          }
+        }
         return false;
       }
       bool came = false;
@@ -222,6 +230,10 @@ class Job {
   std::uint32_t settled_ = 0;
 };
 
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
 /// Hosts that the ranks run on, counted by name.
 std::uint32_t count_hosts(std::uint32_t size) {
   std::vector<char> names(std::size_t{size} * MPI_MAX_PROCESSOR_NAME);
@@ -239,8 +251,9 @@ std::uint32_t count_hosts(std::uint32_t size) {
 
 /// Gathers all records to rank 0, which reports; true everywhere when all is well.
 bool gather_and_report(wireup::Context& context, const std::vector<EndRecord>& ends,
-                       const Arguments& arguments) {
+                       const std::array<double, 3>& phases_ms, const Arguments& arguments) {
   JobRecord job;
+  job.phases_ms = phases_ms;
   job.ranks = context.size();
   job.hosts = count_hosts(job.ranks);
   job.ends.resize(std::size_t{job.ranks} * job.ranks);
@@ -283,6 +296,7 @@ int main(int argc, char** argv) {
   wireup::Config config;
   config.flags = arguments.helper_thread ? WIREUP_FLAG_HELPER_THREAD : 0;
   wireup::Status status;
+  auto start = Clock::now();
   auto context = wireup::Context::open(config, status);
   if (!context.has_value()) {
     int rank = 0;
@@ -292,14 +306,19 @@ int main(int argc, char** argv) {
     MPI_Abort(MPI_COMM_WORLD, 1);
     return 1;
   }
+  std::array<double, 3> phases_ms{milliseconds_since(start), 0, 0};
   bool ok = false;
   {
     Job job(*context, arguments);
+    start = Clock::now();
     ok = job.connect();
     ok = job.barrier() && ok;  // nobody disconnects while a message is under way
+    phases_ms[1] = milliseconds_since(start);
+    start = Clock::now();
     ok = job.disconnect() && ok;
     ok = job.barrier() && ok;  // and nobody leaves while a peer may repeat its DREQ
-    ok = gather_and_report(*context, job.ends(), arguments) && ok;
+    phases_ms[2] = milliseconds_since(start);
+    ok = gather_and_report(*context, job.ends(), phases_ms, arguments) && ok;
   }
   if (const auto closed = context->close(std::chrono::seconds(10)); !closed) {
     std::fprintf(stderr, "wireup: closing: %s\n", closed.text().c_str());

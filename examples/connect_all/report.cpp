@@ -72,6 +72,9 @@ Report make_report(const JobRecord& job) {
                 ",\n  \"path_sources\": {" + paths + "}" +
                 ",\n  \"cm_retransmits\": " + std::to_string(job.retransmits) +
                 ",\n  \"crossed\": " + std::to_string(job.crossed) +
+                ",\n  \"phases_ms\": {\"open\": " + number(job.phases_ms[0]) +
+                ", \"connect\": " + number(job.phases_ms[1]) +
+                ", \"disconnect\": " + number(job.phases_ms[2]) + "}" +
                 ",\n  \"connect_us\": {\"p50\": " + number(percentile_us(times, 50)) +
                 ", \"p99\": " + number(percentile_us(times, 99)) +
                 ", \"max\": " + number(percentile_us(times, 100)) + "}\n}\n";

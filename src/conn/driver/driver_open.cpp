@@ -117,7 +117,10 @@ Result<> Driver::make_endpoint() {
   config.rnr_retry_count = options_.rnr_retry_count;
   config.accept_timeout = options_.accept_timeout;
   config.cm.ca_ack_delay = IbTimeout(device.limits().local_ca_ack_delay);
-  config.cm.disconnect_deadline = std::chrono::seconds(3);
+  // Between ranks of a job a lost message should cost little: many tries within each deadline.
+  config.cm.initial_rto = std::chrono::milliseconds(250);
+  config.cm.max_rto = std::chrono::seconds(2);
+  config.cm.disconnect_deadline = std::chrono::seconds(15);
   engine_.emplace(config, Rng(*seed));
   // The first connect shall find a queue pair.
   while (qps_->make_spare()) {

@@ -20,8 +20,10 @@ string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWI
 
 find_program(WIREUP_CCACHE ccache)
 if(WIREUP_CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER "${WIREUP_CCACHE}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${WIREUP_CCACHE}")
+  # Paths relative to the source folder, so that one clone's results serve the next one's build.
+  set(CMAKE_C_COMPILER_LAUNCHER
+    env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=true "${WIREUP_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
 endif()
 
 add_library(wireup_compiler INTERFACE)

@@ -92,7 +92,7 @@ struct NodeClient::State {
   bool watch_room(bool wanted) noexcept;
   void receive(Instant now);
   void handle_reply(const ServiceReply& reply);
-  void finish(std::map<PathKey, Pending>::iterator at, Result<ResolvedPath> path);
+  void finish(std::map<PathKey, Pending>::iterator at, const Result<ResolvedPath>& path);
   void expire(Instant now);
 };
 
@@ -310,8 +310,9 @@ void NodeClient::State::handle_reply(const ServiceReply& reply) {
   }
 }
 
-void NodeClient::State::finish(std::map<PathKey, Pending>::iterator at, Result<ResolvedPath> path) {
-  done.push_back({at->second.asked, std::move(path)});
+void NodeClient::State::finish(std::map<PathKey, Pending>::iterator at,
+                               const Result<ResolvedPath>& path) {
+  done.push_back({at->second.asked, path});
   pending.erase(at);
 }
 
@@ -439,7 +440,7 @@ std::optional<Resolution> NodeClient::poll_resolution() {
   if (state_->done.empty()) {
     return std::nullopt;
   }
-  Resolution resolution = std::move(state_->done.front());
+  const Resolution resolution = state_->done.front();
   state_->done.pop_front();
   return resolution;
 }

@@ -194,9 +194,7 @@ void Loop::handle_requests(Instant now) {
 
 void Loop::handle_resolve(const RankServer::Request& request, Instant now) {
   const PathKey& key = request.request.key;
-  const auto refuse = [&](Error error) {
-    server_.reply(request.rank, {key, fail(std::move(error))});
-  };
+  const auto refuse = [&](const Error& error) { server_.reply(request.rank, {key, fail(error)}); };
   if (port_ == nullptr) {
     refuse(fault_);
     return;

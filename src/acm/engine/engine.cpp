@@ -189,7 +189,7 @@ std::optional<Transmit> Engine::poll_transmit() {
   if (transmits_.empty()) {
     return std::nullopt;
   }
-  Transmit transmit = std::move(transmits_.front());
+  const Transmit transmit = transmits_.front();
   transmits_.pop_front();
   return transmit;
 }
@@ -198,7 +198,7 @@ std::optional<Event> Engine::poll_event() {
   if (events_.empty()) {
     return std::nullopt;
   }
-  Event event = std::move(events_.front());
+  const Event event = events_.front();
   events_.pop_front();
   return event;
 }

@@ -164,12 +164,14 @@ class Gate:
 
 
 def skip_reason(case: ElementTree.Element) -> str:
-    """The last line of a skipped test's output that gives a reason."""
-    output = case.findtext("system-out") or ""
-    for line in reversed(output.splitlines()):
-        line = line.strip()
+    """What a skipped test gave as its reason: `skipped: REASON`, or GoogleTest's line after
+    `FILE:LINE: Skipped`."""
+    lines = [line.strip() for line in (case.findtext("system-out") or "").splitlines()]
+    for line, following in zip(lines, [*lines[1:], ""]):
         if line.lower().startswith("skipped:"):
             return line.split(":", 1)[1].strip()
+        if line.endswith(": Skipped"):
+            return following
     return case.get("message") or ""
 
 

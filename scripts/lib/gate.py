@@ -48,7 +48,8 @@ def say(text: str) -> None:
 
 def run(command: list[str], seconds: int, **variables: str) -> bool:
     """Runs a command in a process group of its own, which is ended with it."""
-    print("+ " + " ".join(command), flush=True)
+    shown = command if len(command) <= 20 else [*command[:4], f"... ({len(command)} words)"]
+    print("+ " + " ".join(shown), flush=True)
     started = time.monotonic()
     with subprocess.Popen(
         ["timeout", "-k", "5", str(seconds), *command], cwd=ROOT, env={**os.environ, **variables}

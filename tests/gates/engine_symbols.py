@@ -36,7 +36,7 @@ DENIED_CXX = re.compile(
 def undefined_symbols(archive):
     """(mangled, demangled) names that `archive` refers to and does not define itself."""
     def listing(*options):
-        done = subprocess.run(["nm", *options, archive], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["nm", *options, archive], capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             raise SystemExit(f"engine_symbols: nm {archive}: {done.stderr.strip()}")
         return done.stdout
@@ -53,7 +53,7 @@ def undefined_symbols(archive):
             defined.add(words[0])
     names = sorted(set(wanted) - defined)
     filtered = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
-                              timeout=60, check=True)
+                              timeout=120, check=True)
     return list(zip(names, filtered.stdout.splitlines()))
 
 

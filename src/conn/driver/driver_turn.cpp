@@ -77,9 +77,14 @@ Result<> Driver::turn() {
   return {};
 }
 
-/// Consumes the readiness of the descriptors, so that the caller may sleep on them afterwards.
+/// Consumes the readiness of the descriptors, so that the caller may sleep on them afterwards. Costs
+/// one system call when there is none.
 Result<bool> Driver::look_around(Instant now) {
   last_look_ = now;
+  const auto due = next_deadline();
+  if (!Waker::is_readable(waker_.fd()) && (!due.has_value() || *due > now)) {
+    return false;
+  }
   bool busy = false;
   if (Waker::is_readable(carrier_->fd())) {
     if (auto done = carrier_->arm(); !done) {

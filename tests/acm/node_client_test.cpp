@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "acm/cache/node_cache.hpp"

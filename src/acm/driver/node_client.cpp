@@ -72,8 +72,8 @@ struct NodeClient::State {
   /// Why there is no resolver.
   Error last_error{Errc::PathUnresolved};
 
-  State(NodeDirectory directory_, NodeLock lock_)
-      : directory(std::move(directory_)), lock(std::move(lock_)) {}
+  State(NodeDirectory names, NodeLock node_lock)
+      : directory(std::move(names)), lock(std::move(node_lock)) {}
   ~State() { end_resolver(); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

@@ -2,7 +2,6 @@
 #include "acm/driver/resolver.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <map>
 #include <optional>
 #include <thread>

@@ -71,7 +71,7 @@ class Engine {
   /// The path known for an address.
   [[nodiscard]] std::optional<mad::PathRecord> path(const mad::AcmAddress& address) const;
 
-  friend bool operator==(const Engine&, const Engine&) noexcept = default;
+  friend bool operator==(const Engine&, const Engine&) = default;
 
  private:
   enum class State : std::uint8_t {

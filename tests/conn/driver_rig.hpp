@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "conn/driver/driver.hpp"
+#include "softhca/fabric/static_fabric.hpp"
+
+namespace wireup::conn {
+
+/// The cards of all ranks, with their lookups served at once or as soon as the card is there.
+class Board {
+ public:
+  void publish(std::uint32_t rank, std::vector<std::uint8_t> card) {
+    const std::lock_guard lock(mutex_);
+    cards_[rank] = std::move(card);
+  }
+  std::optional<std::vector<std::uint8_t>> find(std::uint32_t rank) {
+    const std::lock_guard lock(mutex_);
+    const auto card = cards_.find(rank);
+    return card != cards_.end() ? std::optional(card->second) : std::nullopt;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::vector<std::uint8_t>> cards_;
+};
+
+class BoardExchange final : public pmix::Exchange {
+ public:
+  BoardExchange(Board& board, std::uint32_t rank, std::uint32_t size) : board_(board) {
+    job_.nspace = "board";
+    job_.rank = rank;
+    job_.size = size;
+  }
+
+  const pmix::JobInfo& job() const noexcept override { return job_; }
+  Result<> publish(std::span<const std::uint8_t> card) override {
+    board_.publish(job_.rank, {card.begin(), card.end()});
+    return {};
+  }
+  pmix::PublishState publish_state() const noexcept override {
+    return pmix::PublishState::Complete;
+  }
+  Result<> request(const pmix::PeerRef& peer, Instant deadline, Instant /*now*/) override {
+    waiting_.push_back({peer.rank, deadline});
+    return {};
+  }
+  std::optional<pmix::CardResult> poll(Instant now) override {
+    for (auto wait = waiting_.begin(); wait != waiting_.end(); ++wait) {
+      auto card = board_.find(wait->first);
+      if (card.has_value() || wait->second <= now) {
+        pmix::CardResult result{{job_.nspace, wait->first}, fail(Errc::CardMissing)};
+        if (card.has_value()) {
+          result.card = std::move(*card);
+        }
+        waiting_.erase(wait);
+        return result;
+      }
+    }
+    return std::nullopt;
+  }
+  int fd() const noexcept override { return -1; }
+  std::optional<Instant> poll_timeout() const noexcept override {
+    return waiting_.empty() ? std::nullopt : std::optional(waiting_.front().second);
+  }
+  Result<> close(Instant /*deadline*/) override { return {}; }
+
+ private:
+  Board& board_;
+  pmix::JobInfo job_;
+  std::deque<std::pair<std::uint32_t, Instant>> waiting_;
+};
+
+/// The path from the port to itself.
+class OwnPortPaths final : public PathSource {
+ public:
+  explicit OwnPortPaths(const verbs::PortInfo& port) : port_(port) {}
+  std::optional<acm::ResolvedPath> lookup(const acm::PathKey& key) const override {
+    acm::ResolvedPath path;
+    path.record.sgid = key.sgid;
+    path.record.dgid = key.dgid;
+    path.record.slid = port_.lid;
+    path.record.dlid = port_.lid;
+    path.record.pkey = key.pkey;
+    path.record.mtu = port_.active_mtu;
+    path.record.rate = port_.active_rate;
+    return path;
+  }
+  Result<> request(const acm::PathKey& /*key*/, Instant /*deadline*/) override {
+    return fail(Errc::PathUnresolved);
+  }
+  void progress(Instant /*now*/) override {}
+  std::optional<PathAnswer> poll_answer() override { return std::nullopt; }
+  int fd() const noexcept override { return -1; }
+  std::optional<Instant> poll_timeout() const override { return std::nullopt; }
+  void path_failed(const acm::PathKey& /*key*/) override {}
+
+ private:
+  verbs::PortInfo port_;
+};
+
+/// Several ranks in this process, each with a driver on the one port of an emulated adapter.
+class DriverRig : public testing::Test {
+ protected:
+  // The emulated adapter looks for its fabric once in a process.
+  static void SetUpTestSuite() {
+    std::string name = (std::filesystem::temp_directory_path() / "wireup-driver-XXXXXX").string();
+    directory = ::mkdtemp(name.data());
+    fabric = softhca::make_star_fabric(directory.c_str());
+    ASSERT_NE(fabric, nullptr);
+    ::setenv("SOFTHCA_DIR", directory.c_str(), 1);
+    ::setenv("SOFTHCA_HOST", "H1", 1);
+  }
+  static void TearDownTestSuite() {
+    fabric.reset();
+    std::filesystem::remove_all(directory);
+  }
+
+  void open(std::uint32_t size, const Options& options = {}) {
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      auto port = verbs::open_port({});
+      ASSERT_TRUE(port) << port.error().what();
+      Parts parts{std::move(*port), std::make_unique<BoardExchange>(board, rank, size), nullptr};
+      parts.paths = std::make_unique<OwnPortPaths>(parts.port.info);
+      auto driver = Driver::open(std::move(parts), options);
+      ASSERT_TRUE(driver) << driver.error().what();
+      drivers.push_back(std::move(*driver));
+    }
+  }
+  [[nodiscard]] PeerId peer(std::uint32_t rank) const { return {drivers[0]->job().id().job, rank}; }
+  /// Progress of all drivers until `done`.
+  template <typename Done>
+  [[nodiscard]] bool run_until(Done done, std::chrono::seconds limit = std::chrono::seconds(20)) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    while (!done()) {
+      for (auto& driver : drivers) {
+        EXPECT_TRUE(driver->progress());
+      }
+      if (std::chrono::steady_clock::now() > deadline) {
+        return false;
+      }
+    }
+    return true;
+  }
+  /// The next event of a driver, which must come.
+  [[nodiscard]] UserEvent next_event(std::uint32_t rank) {
+    std::optional<UserEvent> event;
+    EXPECT_TRUE(run_until([&] { return (event = drivers[rank]->poll_event()).has_value(); }));
+    return event.value_or(UserEvent{Failed{}, nullptr});
+  }
+
+  Board board;
+  std::vector<std::unique_ptr<Driver>> drivers;
+
+ private:
+  inline static std::string directory;
+  inline static std::unique_ptr<softhca::StaticFabric> fabric;
+};
+
+}  // namespace wireup::conn

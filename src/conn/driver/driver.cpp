@@ -43,7 +43,7 @@ Result<bool> Driver::wait(Duration timeout) {
     Duration rest{};
     {
       const std::lock_guard lock(mutex_);
-      if (auto done = turn(); !done) {
+      if (auto done = turn(Sleep::Next); !done) {
         return fail(done.error());
       }
       if (!events_.empty()) {

@@ -103,8 +103,10 @@ class Driver {
   void help();
 
   // With the lock held.
-  [[nodiscard]] Result<> turn();
-  [[nodiscard]] Result<bool> look_around(Instant now);
+  /// What the caller does after a turn, as far as it is known here.
+  enum class Sleep : std::uint8_t { Unknown, Next };
+  [[nodiscard]] Result<> turn(Sleep sleep = Sleep::Unknown);
+  [[nodiscard]] Result<bool> look_around(Sleep sleep, Instant now);
   [[nodiscard]] Result<bool> take_datagrams(Instant now);
   bool take_cards(Instant now);
   bool take_paths(Instant now);
@@ -140,6 +142,7 @@ class Driver {
   std::vector<ConnectionId> ended_;
   DriverCounters counters_;
   Instant last_look_{};
+  Instant last_datagram_{};
   /// Why the context is of no use any more.
   std::optional<Error> broken_;
   std::thread helper_;

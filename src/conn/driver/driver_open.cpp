@@ -177,7 +177,7 @@ Result<> Driver::shutdown(Duration limit) {
   Result<> result;
   engine_->close_all(start);
   while (result && !engine_->is_closed()) {
-    result = turn();
+    result = turn(Sleep::Next);
     const Instant now = monotonic_now();
     if (engine_->is_closed() || !result) {
       break;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One turn of progress: inputs to the engine, its commands to the world.
-#include <algorithm>
+#include <poll.h>
+
 #include <chrono>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <variant>
@@ -15,6 +17,9 @@ namespace {
 
 /// How often a caller that spins pays for a look at the descriptors.
 constexpr Duration kLookInterval = std::chrono::microseconds(50);
+/// A caller that spins is not made to ask for the next completion event while datagrams keep
+/// coming: each event costs both ends system calls. Meanwhile the descriptor stays readable.
+constexpr Duration kLinger = std::chrono::microseconds(100);
 /// Bounds of one turn, so that a flood cannot hold it.
 constexpr int kRounds = 16;
 constexpr std::size_t kDatagramsPerRound = 64;
@@ -37,7 +42,7 @@ Result<PeerCard> to_peer_card(const PeerId& peer, const Result<std::vector<std::
 
 }  // namespace
 
-Result<> Driver::turn() {
+Result<> Driver::turn(Sleep sleep) {
   if (broken_.has_value()) {
     return fail(*broken_);
   }
@@ -61,8 +66,8 @@ Result<> Driver::turn() {
     }
     idle = false;
   }
-  if (now - last_look_ >= kLookInterval) {
-    auto busy = look_around(now);
+  if (sleep == Sleep::Next || now - last_look_ >= kLookInterval) {
+    auto busy = look_around(sleep, now);
     if (!busy) {
       broken_ = busy.error();
       waker_.signal();
@@ -77,16 +82,18 @@ Result<> Driver::turn() {
   return {};
 }
 
-/// Consumes the readiness of the descriptors, so that the caller may sleep on them afterwards. Costs
-/// one system call when there is none.
-Result<bool> Driver::look_around(Instant now) {
+/// Consumes the readiness of the descriptors, so that the caller may sleep on them afterwards.
+/// Costs one system call when there is none.
+Result<bool> Driver::look_around(Sleep sleep, Instant now) {
   last_look_ = now;
-  const auto due = next_deadline();
-  if (!Waker::is_readable(waker_.fd()) && (!due.has_value() || *due > now)) {
-    return false;
-  }
+  enum Source : std::size_t { kCarrier, kPaths, kExchange };
+  pollfd sources[] = {{carrier_->fd(), POLLIN, 0},
+                      {parts_.paths->fd(), POLLIN, 0},
+                      {parts_.exchange->fd(), POLLIN, 0}};
+  ::poll(sources, std::size(sources), 0);
+  const auto is_due = [now](std::optional<Instant> at) { return at.has_value() && *at <= now; };
   bool busy = false;
-  if (Waker::is_readable(carrier_->fd())) {
+  if (sources[kCarrier].revents != 0 && (sleep == Sleep::Next || now - last_datagram_ >= kLinger)) {
     if (auto done = carrier_->arm(); !done) {
       return fail(done.error());
     }
@@ -97,9 +104,13 @@ Result<bool> Driver::look_around(Instant now) {
     }
     busy = *taken;
   }
-  parts_.paths->progress(now);
-  busy |= take_paths(now);
-  busy |= take_cards(now);
+  if (sources[kPaths].revents != 0 || is_due(parts_.paths->poll_timeout())) {
+    parts_.paths->progress(now);
+    busy |= take_paths(now);
+  }
+  if (sources[kExchange].revents != 0 || is_due(parts_.exchange->poll_timeout())) {
+    busy |= take_cards(now);
+  }
   pump(now);
   return busy;
 }
@@ -112,6 +123,9 @@ Result<bool> Driver::take_datagrams(Instant now) {
       kDatagramsPerRound);
   if (!taken) {
     return fail(taken.error());
+  }
+  if (*taken > 0) {
+    last_datagram_ = now;
   }
   return *taken > 0;
 }

@@ -56,7 +56,7 @@ void Driver::help() {
       return;
     }
     const std::lock_guard lock(mutex_);
-    if (!turn()) {
+    if (!turn(Sleep::Next)) {
       return;  // the user finds the reason at the next call
     }
   }

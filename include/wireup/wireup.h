@@ -275,12 +275,13 @@ WIREUP_API wireup_status_t wireup_progress(wireup_context_t* context);
  * the second). */
 WIREUP_API wireup_status_t wireup_wait(wireup_context_t* context, uint64_t timeout_ns);
 
-/** A descriptor for poll(2), readable when wireup_progress() has something to do or an event is
- * there. Owned by the context; only wait on it. -1 when `context` is NULL. */
+/** A descriptor for poll(2), readable when wireup_progress() has something to do; with the helper
+ * thread when an event is there. Take the events that there are before waiting on it. Owned by the
+ * context; only wait on it. -1 when `context` is NULL. */
 WIREUP_API int wireup_fd(const wireup_context_t* context);
 
-/** Nanoseconds until wireup_progress() must be called although wireup_fd() is not readable; 0: now;
- * UINT64_MAX: no need. wireup_fd() becomes readable at that time as well. */
+/** Nanoseconds until wireup_progress() must be called although wireup_fd() is not readable; 0: now,
+ * or an event is there; UINT64_MAX: no need. wireup_fd() becomes readable at that time as well. */
 WIREUP_API uint64_t wireup_next_timeout_ns(wireup_context_t* context);
 
 /** Takes the oldest event: 1 and the event, or 0 when there is none (or an argument is NULL).

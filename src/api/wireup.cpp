@@ -199,13 +199,14 @@ int wireup_poll_event(wireup_context_t* context, wireup_event_t* event) {
     return 0;
   }
   int result = 0;
+  event->type = WIREUP_EVENT_NONE;
   static_cast<void>(guarded([&] {
-    wireup_event_t value{};
     if (const auto next = context->driver->poll_event()) {
-      value = wireup::api::to_event(*next, context->driver->job().nspace);
+      static_cast<void>(
+          wireup::api::store(event, wireup::api::to_event(*next, context->driver->job().nspace)));
       result = 1;
     }
-    return wireup::api::store(event, value) ? WIREUP_OK : WIREUP_ERR_INVALID_ARGUMENT;
+    return WIREUP_OK;
   }));
   return result;
 }

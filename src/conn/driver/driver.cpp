@@ -39,10 +39,13 @@ Result<> Driver::progress() {
 Result<bool> Driver::wait(Duration timeout) {
   const Instant start = monotonic_now();
   const Instant deadline = start + std::min<Duration>(timeout, Instant::max() - start);
+  bool counted = false;
   for (;;) {
     Duration rest{};
     {
       const std::lock_guard lock(mutex_);
+      sleepers_ -= counted ? 1 : 0;
+      counted = false;
       if (auto done = turn(Sleep::Next); !done) {
         return fail(done.error());
       }
@@ -55,6 +58,8 @@ Result<bool> Driver::wait(Duration timeout) {
       }
       // The timer of the waker is among what wakes.
       rest = deadline - now;
+      ++sleepers_;
+      counted = true;
     }
     pollfd entry{fd(), POLLIN, 0};
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(rest).count();
@@ -73,8 +78,9 @@ std::optional<UserEvent> Driver::poll_event() {
   }
   UserEvent event = std::move(events_.front());
   events_.pop_front();
-  if (events_.empty()) {
+  if (events_.empty() && is_signalled_) {
     waker_.clear_signal();
+    is_signalled_ = false;
   }
   if (const auto* end = std::get_if<Disconnected>(&event.event); end != nullptr) {
     ended_.push_back(end->id);

@@ -75,8 +75,8 @@ class Driver {
   /// the exchange did not answer; all is over in any case.
   [[nodiscard]] Result<> shutdown(Duration limit);
 
-  /// Readable when progress() is to be called or an event is there; with the helper thread only
-  /// when an event is there.
+  /// Readable when progress() is to be called; with the helper thread when an event is there. Take
+  /// the events that there are before sleeping on it.
   [[nodiscard]] int fd() const noexcept;
   /// When progress() must be called although fd() is silent; nothing: no need.
   [[nodiscard]] std::optional<Duration> next_timeout();
@@ -143,6 +143,9 @@ class Driver {
   DriverCounters counters_;
   Instant last_look_{};
   Instant last_datagram_{};
+  /// Threads inside wait().
+  std::size_t sleepers_ = 0;
+  bool is_signalled_ = false;
   /// Why the context is of no use any more.
   std::optional<Error> broken_;
   std::thread helper_;

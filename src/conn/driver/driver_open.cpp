@@ -118,7 +118,8 @@ Result<> Driver::make_endpoint() {
   config.accept_timeout = options_.accept_timeout;
   config.cm.ca_ack_delay = IbTimeout(device.limits().local_ca_ack_delay);
   // Between ranks of a job a lost message should cost little: many tries within each deadline.
-  config.cm.initial_rto = std::chrono::milliseconds(250);
+  config.cm.initial_rto = std::chrono::milliseconds(500);
+  config.cm.min_rto = std::chrono::milliseconds(200);
   config.cm.max_rto = std::chrono::seconds(2);
   config.cm.disconnect_deadline = std::chrono::seconds(15);
   engine_.emplace(config, Rng(*seed));

@@ -16,10 +16,10 @@ namespace wireup::conn {
 namespace {
 
 /// How often a caller that spins pays for a look at the descriptors.
-constexpr Duration kLookInterval = std::chrono::microseconds(50);
+constexpr Duration kLookInterval = std::chrono::microseconds(200);
 /// A caller that spins is not made to ask for the next completion event while datagrams keep
 /// coming: each event costs both ends system calls. Meanwhile the descriptor stays readable.
-constexpr Duration kLinger = std::chrono::microseconds(100);
+constexpr Duration kLinger = std::chrono::milliseconds(1);
 /// Bounds of one turn, so that a flood cannot hold it.
 constexpr int kRounds = 16;
 constexpr std::size_t kDatagramsPerRound = 64;
@@ -78,7 +78,9 @@ Result<> Driver::turn(Sleep sleep) {
   if (idle && engine_->pending_count() == 0) {
     qps_->make_spare();
   }
-  waker_.wake_at(next_deadline(), now);
+  const bool others_wait = !path_requests_.empty() || !card_requests_.empty();
+  waker_.wake_at(others_wait || sleep == Sleep::Next ? next_deadline() : engine_->poll_timeout(),
+                 now);
   return {};
 }
 
@@ -237,8 +239,11 @@ void Driver::deliver(Event event) {
   } else if (const auto* end = std::get_if<Disconnected>(&result.event); end != nullptr) {
     result.qp = qps_->find(end->id);
   }
-  if (events_.empty()) {
+  // Who drives the context itself takes the events before it sleeps, and is told by next_timeout();
+  // the signal, two system calls, is for those who sleep while another makes progress.
+  if (events_.empty() && (options_.helper_thread || sleepers_ > 0)) {
     waker_.signal();
+    is_signalled_ = true;
   }
   events_.push_back(std::move(result));
 }

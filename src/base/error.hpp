@@ -33,7 +33,7 @@ namespace wireup {
   X(Internal, 19, "a defect in wireup")
 
 enum class Errc : int {
-#define WIREUP_ERROR_ENUMERATOR(name, number, sentence) name = number,
+#define WIREUP_ERROR_ENUMERATOR(name, number, sentence) name = (number),
   WIREUP_ERRORS(WIREUP_ERROR_ENUMERATOR)
 #undef WIREUP_ERROR_ENUMERATOR
 };

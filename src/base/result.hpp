@@ -2,7 +2,6 @@
 #pragma once
 
 #include <tl/expected.hpp>
-#include <utility>
 
 #include "base/error.hpp"
 
@@ -12,8 +11,8 @@ namespace wireup {
 template <typename T = void>
 using Result = tl::expected<T, Error>;
 
-[[nodiscard]] inline tl::unexpected<Error> fail(Error error) noexcept {
-  return tl::unexpected<Error>(std::move(error));
+[[nodiscard]] inline tl::unexpected<Error> fail(const Error& error) noexcept {
+  return tl::unexpected<Error>(error);
 }
 [[nodiscard]] inline tl::unexpected<Error> fail(Errc code) noexcept {
   return tl::unexpected<Error>(Error(code));

@@ -44,7 +44,7 @@ namespace wireup::mad {
   X(VendorOptionNotSupported, 35, "the ECE vendor option is not supported")
 
 enum class RejReason : std::uint16_t {
-#define WIREUP_REJ_ENUMERATOR(name, number, sentence) name = number,
+#define WIREUP_REJ_ENUMERATOR(name, number, sentence) name = (number),
   WIREUP_REJ_REASONS(WIREUP_REJ_ENUMERATOR)
 #undef WIREUP_REJ_ENUMERATOR
 };

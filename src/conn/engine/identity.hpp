@@ -75,7 +75,7 @@ struct ReplyData {
   X(WrongPort, 11, "the request names another port than the one it came to")
 
 enum class Refusal : std::uint8_t {
-#define WIREUP_REFUSAL_ENUMERATOR(name, number, sentence) name = number,
+#define WIREUP_REFUSAL_ENUMERATOR(name, number, sentence) name = (number),
   WIREUP_REFUSALS(WIREUP_REFUSAL_ENUMERATOR)
 #undef WIREUP_REFUSAL_ENUMERATOR
 };

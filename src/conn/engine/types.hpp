@@ -106,7 +106,7 @@ struct QpAttributes {
   X(Disconnect, 7, "disconnect")
 
 enum class Step : std::uint8_t {
-#define WIREUP_CONN_STEP_ENUMERATOR(name, number, text) name = number,
+#define WIREUP_CONN_STEP_ENUMERATOR(name, number, text) name = (number),
   WIREUP_CONN_STEPS(WIREUP_CONN_STEP_ENUMERATOR)
 #undef WIREUP_CONN_STEP_ENUMERATOR
 };

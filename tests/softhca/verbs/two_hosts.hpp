@@ -131,6 +131,24 @@ class Program {
     CHILD_CHECK(ibv_post_send(qp, &wr, &bad) == 0);
   }
 
+  /// The completion of a given request. Nothing orders a queue pair's sends and receives in a
+  /// completion queue that they share, so others that come before it are kept for later.
+  ibv_wc wait_for(std::uint64_t id) {
+    for (auto kept = early_.begin(); kept != early_.end(); ++kept) {
+      if (kept->wr_id == id) {
+        const ibv_wc wc = *kept;
+        early_.erase(kept);
+        return wc;
+      }
+    }
+    ibv_wc wc = wait();
+    while (wc.wr_id != id) {
+      early_.push_back(wc);
+      wc = wait();
+    }
+    return wc;
+  }
+
   ibv_wc wait() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     ibv_wc wc{};
@@ -189,6 +207,7 @@ class Program {
 
  private:
   int socket_;
+  std::vector<ibv_wc> early_;
 };
 
 /// Fixture: the fabric lives in the test's process, the programs in children of it.

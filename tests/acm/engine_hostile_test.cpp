@@ -187,7 +187,8 @@ TEST(AcmHostile, RandomAndMutatedBytes) {
   mad::Mad good;
   mad::serialize(victim.good_request(), good);
   std::vector<std::uint8_t> bytes;
-  for (int round = 0; round < 20000; ++round) {
+  const std::uint64_t rounds = wireup::test::rounds(20000);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     const std::size_t size = rng.below(4) == 0 ? rng.below(400) : mad::kMadSize;
     bytes.assign(size, 0);
     if (rng.below(3) == 0) {
@@ -214,7 +215,8 @@ TEST(AcmHostile, RandomAndMutatedBytes) {
 /// Any sequence of calls: every resolve() is answered exactly once, and nothing is left behind.
 TEST(AcmHostile, AnySequenceOfCalls) {
   const std::uint64_t seed = wireup::test::seed(5);
-  for (std::uint64_t round = 0; round < 200; ++round) {
+  const std::uint64_t rounds = wireup::test::rounds(200);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     Rng rng(seed * 1000 + round);
     Config config;
     config.window = 1 + rng.below(4);

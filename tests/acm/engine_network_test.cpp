@@ -37,7 +37,8 @@ void all_to_all(Fabric& fabric, std::size_t count, Duration limit) {
 }
 
 TEST(AcmNetwork, AllToAllWithLossDuplicatesAndReordering) {
-  for (std::uint64_t round = 0; round < 5; ++round) {
+  const std::uint64_t rounds = wireup::test::rounds(5);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     Fabric fabric(wireup::test::seed(1) + round);
     fabric.net.set_faults({.loss_percent = 20,
                            .duplicate_percent = 10,

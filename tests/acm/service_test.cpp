@@ -91,7 +91,8 @@ TEST(ServiceMessage, HostileRequests) {
 TEST(ServiceMessage, HostileReplies) {
   Rng rng(wireup::test::seed(4));
   const ServiceReplyBytes good = encode(good_reply());
-  for (int round = 0; round < 20000; ++round) {
+  const std::uint64_t rounds = wireup::test::rounds(20000);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     ServiceReplyBytes bytes = good;
     for (std::uint64_t changes = 1 + rng.below(5); changes > 0; --changes) {
       bytes[rng.below(2) == 0 ? rng.below(72) : rng.below(bytes.size())] =

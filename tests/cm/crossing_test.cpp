@@ -107,7 +107,8 @@ TEST(Crossing, TheLosersRequestMayBeLate) {
 
 TEST(Crossing, EndsInOneConnectionWhateverIsLost) {
   const std::uint64_t seed = test::seed(4);
-  for (std::uint64_t round = 0; round < 500; ++round) {
+  const std::uint64_t rounds = test::rounds(500);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
     Network network{seed + round};
     network.set_faults({.loss_percent = 30,

@@ -148,9 +148,11 @@ TEST(HostileRandom, NothingBreaksTheEngine) {
     }
     return false;
   };
-  for (unsigned round = 0; round < 20000; ++round) {
+  const std::uint64_t rounds = test::rounds(20000);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     if (round % 50 == 0 && a.engine().connections() < 32) {
-      a.connect(b.id(), 0x500 + round, std::chrono::seconds(2));
+      const auto qpn = static_cast<std::uint32_t>(0x500 + round % 0xFF0000);
+      a.connect(b.id(), qpn, std::chrono::seconds(2));
     }
     mad::Mad bytes = seen[rng.below(seen.size())];
     const auto changes = rng.below(4);

@@ -73,7 +73,8 @@ TEST(RandomNetwork, ConnectsAndClosesAtRandomEndInAgreement) {
   const std::uint64_t seed = test::seed();
   constexpr std::uint32_t kRanks = 6;
   std::uint64_t connected = 0;
-  for (std::uint64_t round = 0; round < 20; ++round) {
+  const std::uint64_t rounds = test::rounds(20);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     World world(kRanks, seed + round);
     world.network.set_faults(kBadNetwork);
     Rng& rng = world.network.rng();
@@ -134,7 +135,8 @@ TEST(RandomNetwork, HostileBytesAreHarmless) {
   ASSERT_TRUE(world[0].connect(1));
   ASSERT_TRUE(world.network.run());
   const auto originals = seen;
-  for (int i = 0; i < 20000; ++i) {
+  const std::uint64_t rounds = test::rounds(20000);
+  for (std::uint64_t i = 0; i < rounds; ++i) {
     Datagram d = originals[rng.below(originals.size())];
     const auto flips = 1 + rng.below(4);
     for (std::uint64_t flip = 0; flip < flips; ++flip) {

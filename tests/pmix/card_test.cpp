@@ -225,7 +225,8 @@ TEST(Card, NeverWritesWhatItWouldRefuse) {
 TEST(Card, SurvivesRandomBytes) {
   Rng rng(test::seed());
   int parsed = 0;
-  for (int round = 0; round < 200000; ++round) {
+  const std::uint64_t rounds = test::rounds(200000);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     // Half of them mutations of a good card with a good checksum, which get past the first checks.
     Bytes bytes;
     if (round % 2 == 0) {
@@ -247,7 +248,8 @@ TEST(Card, SurvivesRandomBytes) {
 
 TEST(Card, RoundTripsRandomValues) {
   Rng rng(test::seed());
-  for (int round = 0; round < 2000; ++round) {
+  const std::uint64_t rounds = test::rounds(2000);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     Card card;
     card.incarnation = rng.next() | 1U;
     card.owner = {rng.next(), static_cast<std::uint32_t>(rng.next())};

@@ -21,4 +21,14 @@ namespace wireup::test {
   return chosen;
 }
 
+/// How many rounds a random test makes: `usual`, times WIREUP_TIMES of the environment (a positive
+/// decimal; the full run sets it).
+[[nodiscard]] inline std::uint64_t rounds(std::uint64_t usual) {
+  std::uint64_t times = 1;
+  if (const char* text = std::getenv("WIREUP_TIMES"); text != nullptr) {
+    times = std::strtoull(text, nullptr, 10);
+  }
+  return usual * (times == 0 ? 1 : times);
+}
+
 }  // namespace wireup::test

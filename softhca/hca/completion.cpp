@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "softhca/hca/clock.hpp"
 #include "softhca/hca/event_channel.hpp"
 #include "softhca/hca/robust_lock.hpp"
 
@@ -71,7 +72,9 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
         return;
       }
     } else {
-      registry.cqe(record, tail & (ring - 1)) = entry;
+      Cqe& place = registry.cqe(record, tail & (ring - 1));
+      place = entry;
+      place.completed_at = monotonic_ns();
       if (!guard.held()) {
         return;
       }
@@ -97,7 +100,8 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
   }
 }
 
-int CqConsumer::poll(int count, ibv_wc* out) {
+template <typename Store>
+int CqConsumer::consume(int count, Store&& store) {
   if (record_->head.load(std::memory_order_relaxed) ==
       record_->tail.load(std::memory_order_acquire)) {
     if (record_->overrun.load(std::memory_order_relaxed) != 0) {
@@ -115,7 +119,7 @@ int CqConsumer::poll(int count, ibv_wc* out) {
     if (entry.valid == 0) {
       continue;
     }
-    to_wc(entry, out[found++]);
+    store(entry, found++);
     free_work_request(entry);
   }
   record_->head.store(head, std::memory_order_release);
@@ -124,6 +128,14 @@ int CqConsumer::poll(int count, ibv_wc* out) {
   }
   empty_polls = 0;
   return found;
+}
+
+int CqConsumer::poll(int count, ibv_wc* out) {
+  return consume(count, [out](const Cqe& entry, int at) { to_wc(entry, out[at]); });
+}
+
+int CqConsumer::take(Cqe& out) {
+  return consume(1, [&out](const Cqe& entry, int) { out = entry; });
 }
 
 void CqConsumer::free_work_request(const Cqe& entry) {

@@ -23,11 +23,14 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
 class CqConsumer {
  public:
   CqConsumer(Registry& registry, std::uint32_t slot, std::uint32_t self)
-      : registry_(&registry), record_(&registry.cq(slot)), slot_(slot), self_(self) {}
+      : registry_(&registry), record_(&registry.cq(slot)), self_(self) {}
 
   /// Takes up to `count` completions; -EIO when the queue is in error and empty. Gives the
   /// processor away when it finds nothing time after time: the peer waited for needs it.
   int poll(int count, ibv_wc* out);
+
+  /// Takes one completion whole: 1, 0 or -EIO as poll().
+  int take(Cqe& out);
 
   /// Asks for one event for the next completion (or the next solicited or failed one).
   void arm(bool solicited_only);
@@ -40,11 +43,12 @@ class CqConsumer {
   bool move_ring(std::uint64_t place, std::uint32_t cqe);
 
  private:
+  template <typename Store>
+  int consume(int count, Store&& store);
   void free_work_request(const Cqe& entry);
 
   Registry* registry_;
   CqRecord* record_;
-  std::uint32_t slot_;
   std::uint32_t self_;
   std::mutex mutex_;
 };

@@ -22,7 +22,7 @@ namespace softhca::hca {
 inline constexpr char kRegistryFile[] = "hca";
 inline constexpr char kEventsDir[] = "events";
 inline constexpr std::uint64_t kRegistryMagic = 0x736f6674'72656731;  // "softreg1"
-inline constexpr std::uint32_t kRegistryVersion = 1;
+inline constexpr std::uint32_t kRegistryVersion = 2;
 
 // Capacities of one fabric.
 inline constexpr std::uint32_t kMaxProcesses = 1024;
@@ -115,6 +115,7 @@ struct Cqe {
   std::uint8_t receive;
   std::uint8_t valid;  // 0 once its QP was reset or destroyed
   std::uint8_t solicited;
+  std::uint64_t completed_at;  // CLOCK_MONOTONIC, ns
 };
 static_assert(sizeof(Cqe) <= 64);
 inline constexpr std::size_t kCqeStride = 64;

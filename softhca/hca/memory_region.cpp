@@ -93,11 +93,11 @@ std::unique_ptr<MemoryRegion> MemoryRegion::create(Runtime& runtime, const Regio
     return nullptr;
   }
   auto region = std::unique_ptr<MemoryRegion>(new MemoryRegion(runtime, slot));
-  region->publish(spec);
+  region->publish(spec, false);
   return region;
 }
 
-void MemoryRegion::publish(const RegionSpec& spec) {
+void MemoryRegion::publish(const RegionSpec& spec, bool keep_key) {
   MrRecord& record = runtime_->registry().mr(slot_);
   record.pd = spec.pd;
   record.access = spec.access;
@@ -105,8 +105,10 @@ void MemoryRegion::publish(const RegionSpec& spec) {
   record.length = spec.length;
   record.iova = spec.iova;
   record.owner.store(runtime_->token());
-  record.generation = (record.generation + 1) & 0xFF;
-  key_ = slot_ << 8 | record.generation;
+  if (!keep_key) {
+    record.generation = (record.generation + 1) & 0xFF;
+    key_ = slot_ << 8 | record.generation;
+  }
   spec_ = spec;
   record.key.store(key_, std::memory_order_release);
 }
@@ -136,8 +138,11 @@ MemoryRegion::~MemoryRegion() {
 int MemoryRegion::change(const RegionSpec& spec) {
   const int error = pin(*runtime_, spec);
   if (error == 0) {
+    RegionSpec as_before = spec;
+    as_before.access = spec_.access;
+    const bool keep_key = as_before == spec_;
     withdraw();
-    publish(spec);
+    publish(spec, keep_key);
   }
   return error;
 }

@@ -17,6 +17,8 @@ struct RegionSpec {
   std::uint64_t length = 0;
   std::uint64_t iova = 0;
   std::uint32_t access = 0;
+
+  bool operator==(const RegionSpec&) const = default;
 };
 
 class MemoryRegion {
@@ -35,13 +37,14 @@ class MemoryRegion {
   [[nodiscard]] std::uint32_t key() const { return key_; }
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
 
-  /// Registers anew with another key. 0, or an error as of create(); then nothing has changed.
+  /// Registers anew: with the same key when nothing but the access changes, with another one
+  /// otherwise. 0, or an error as of create(); then nothing has changed.
   int change(const RegionSpec& spec);
 
  private:
   MemoryRegion(Runtime& runtime, std::uint32_t slot) : runtime_(&runtime), slot_(slot) {}
   static int pin(Runtime& runtime, const RegionSpec& spec);
-  void publish(const RegionSpec& spec);
+  void publish(const RegionSpec& spec, bool keep_key);
   void withdraw();
 
   Runtime* runtime_;

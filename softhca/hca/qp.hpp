@@ -64,6 +64,8 @@ class Qp final : public PendingTask {
   /// As ibv_post_send and ibv_post_recv: 0, EINVAL or ENOMEM, `bad` is the first not accepted.
   int post_send(ibv_send_wr* wr, ibv_send_wr** bad);
   int post_recv(ibv_recv_wr* wr, ibv_recv_wr** bad);
+  /// Posts the whole list or, when one of it cannot be, nothing.
+  int post_batch(const ibv_send_wr& first);
 
   /// Tries the pending work requests again.
   std::optional<std::uint64_t> progress(std::uint64_t now) override;
@@ -96,8 +98,9 @@ class Qp final : public PendingTask {
   void publish(ibv_qp_state from, ibv_qp_state to, int mask);
   void forget_completions();
 
-  int check(const ibv_send_wr& wr) const;
-  int post_one(const ibv_send_wr& wr);
+  /// Whether `wr` can be posted after `ahead` more that are not posted yet.
+  int check(const ibv_send_wr& wr, std::uint32_t ahead) const;
+  void accept(const ibv_send_wr& wr);
   Step attempt(const SendRequest& request, RetryState& retry);
   Step no_answer(RetryState& retry);
   void complete(const SendRequest& request, ibv_wc_status status, std::uint32_t byte_len);

@@ -39,6 +39,8 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
       return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return IBV_WC_FETCH_ADD;
+    case IBV_WR_ATOMIC_WRITE:
+      return IBV_WC_ATOMIC_WRITE;
     default:
       return IBV_WC_SEND;
   }
@@ -55,6 +57,7 @@ bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    case IBV_WR_ATOMIC_WRITE:
       return type == IBV_QPT_RC;
     default:
       return false;
@@ -87,7 +90,7 @@ SendRequest request_of(const ibv_send_wr& wr, ibv_qp_type type, std::uint32_t co
 
 }  // namespace
 
-int Qp::check(const ibv_send_wr& wr) const {
+int Qp::check(const ibv_send_wr& wr, std::uint32_t ahead) const {
   if (!opcode_allowed(init_.type, wr.opcode) || wr.num_sge < 0 ||
       static_cast<std::uint32_t>(wr.num_sge) > init_.cap.max_send_sge ||
       (wr.num_sge > 0 && wr.sg_list == nullptr) ||
@@ -99,7 +102,9 @@ int Qp::check(const ibv_send_wr& wr) const {
     for (int i = 0; i < wr.num_sge; ++i) {
       length += wr.sg_list[i].length;
     }
-    if (length > init_.cap.max_inline_data || wr.opcode == IBV_WR_RDMA_READ) {
+    // The value of an atomic write is part of the request, whatever the program's inline data.
+    const bool fits = wr.opcode == IBV_WR_ATOMIC_WRITE || length <= init_.cap.max_inline_data;
+    if (!fits || length > kMaxInline || wr.opcode == IBV_WR_RDMA_READ) {
       return EINVAL;
     }
   }
@@ -113,47 +118,58 @@ int Qp::check(const ibv_send_wr& wr) const {
   }
   // A request leaves the queue when its completion, or a later one, is polled: as on hardware.
   const std::uint32_t in_queue = posted_ - record_->sq_freed.load(std::memory_order_acquire);
-  return in_queue >= init_.cap.max_send_wr ? ENOMEM : 0;
+  return in_queue + ahead >= init_.cap.max_send_wr ? ENOMEM : 0;
 }
 
 int Qp::post_send(ibv_send_wr* wr, ibv_send_wr** bad) {
   const std::lock_guard lock(send_mutex_);
   for (; wr != nullptr; wr = wr->next) {
-    const int error = post_one(*wr);
+    const int error = check(*wr, 0);
     if (error != 0) {
       *bad = wr;
       return error;
     }
+    accept(*wr);
   }
   return 0;
 }
 
-int Qp::post_one(const ibv_send_wr& wr) {
-  const int error = check(wr);
-  if (error != 0) {
-    return error;
+int Qp::post_batch(const ibv_send_wr& first) {
+  const std::lock_guard lock(send_mutex_);
+  std::uint32_t ahead = 0;
+  for (const ibv_send_wr* wr = &first; wr != nullptr; wr = wr->next, ++ahead) {
+    const int error = check(*wr, ahead);
+    if (error != 0) {
+      return error;
+    }
   }
+  for (const ibv_send_wr* wr = &first; wr != nullptr; wr = wr->next) {
+    accept(*wr);
+  }
+  return 0;
+}
+
+void Qp::accept(const ibv_send_wr& wr) {
   const SendRequest request = request_of(wr, init_.type, posted_++);
   const ibv_qp_state now_in = state();
   if (now_in == IBV_QPS_ERR || now_in == IBV_QPS_SQE) {
     flush_sends();  // those still waiting complete first
     complete(request, IBV_WC_WR_FLUSH_ERR, 0);
-    return 0;
+    return;
   }
   if (!pending_.empty() || now_in == IBV_QPS_SQD) {
     pending_.push_back(std::make_unique<Pending>(request));
-    return 0;
+    return;
   }
   RetryState retry;
   const Step step = attempt(request, retry);
   if (!step.retry_at) {
     complete(request, step.status, step.byte_len);
-    return 0;
+    return;
   }
   pending_.push_back(std::make_unique<Pending>(request));
   pending_.back()->retry = retry;
   runtime_->pending().schedule(*this, *step.retry_at);
-  return 0;
 }
 
 Qp::Step Qp::attempt(const SendRequest& request, RetryState& retry) {

@@ -17,6 +17,7 @@ namespace softhca::hca {
 namespace {
 
 constexpr std::uint32_t kPsnMask = 0xFFFFFF;
+constexpr std::uint64_t kAtomicOperand = sizeof(std::uint64_t);
 
 /// One request on its way: both ends, and the lock on the responder.
 class Exchange {
@@ -136,6 +137,7 @@ Outcome Exchange::run(const SegmentList& local) {
       return message(local);
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_ATOMIC_WRITE:
       return write(local);
     case IBV_WR_RDMA_READ:
       return read(local);
@@ -182,6 +184,9 @@ Outcome Exchange::write(const SegmentList& local) {
   if ((peer_->access & IBV_ACCESS_REMOTE_WRITE) == 0) {
     return refuse(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
   }
+  if (request_.opcode == IBV_WR_ATOMIC_WRITE && request_.remote_addr % kAtomicOperand != 0) {
+    return refuse(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+  }
   const auto remote = remote_list(local.total(), IBV_ACCESS_REMOTE_WRITE);
   if (!remote) {
     return refuse(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
@@ -214,11 +219,10 @@ Outcome Exchange::read(const SegmentList& local) {
 }
 
 Outcome Exchange::atomic(const SegmentList& local) {
-  constexpr std::uint64_t kOperand = sizeof(std::uint64_t);
-  if (peer_->max_dest_rd_atomic == 0 || request_.remote_addr % kOperand != 0) {
+  if (peer_->max_dest_rd_atomic == 0 || request_.remote_addr % kAtomicOperand != 0) {
     return refuse(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
   }
-  const auto remote = remote_list(kOperand, IBV_ACCESS_REMOTE_ATOMIC);
+  const auto remote = remote_list(kAtomicOperand, IBV_ACCESS_REMOTE_ATOMIC);
   if ((peer_->access & IBV_ACCESS_REMOTE_ATOMIC) == 0 || !remote) {
     return refuse(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
   }
@@ -228,8 +232,8 @@ Outcome Exchange::atomic(const SegmentList& local) {
   std::uint64_t after = 0;
   SegmentList old_value;
   SegmentList new_value;
-  old_value.add(reinterpret_cast<std::uint64_t>(&before), kOperand);
-  new_value.add(reinterpret_cast<std::uint64_t>(&after), kOperand);
+  old_value.add(reinterpret_cast<std::uint64_t>(&before), kAtomicOperand);
+  new_value.add(reinterpret_cast<std::uint64_t>(&after), kAtomicOperand);
   CopyResult result = read_from_process(pid_, old_value, *remote);
   if (result != CopyResult::Ok) {
     return copied(result, IBV_WC_REM_ACCESS_ERR);
@@ -247,7 +251,7 @@ Outcome Exchange::atomic(const SegmentList& local) {
   if (write_to_process(own_pid, old_value, local) != CopyResult::Ok) {
     return Outcome::done(IBV_WC_LOC_PROT_ERR);
   }
-  return success(kOperand);
+  return success(kAtomicOperand);
 }
 
 Outcome Exchange::copied(CopyResult result, ibv_wc_status remote_fault) {
@@ -338,8 +342,9 @@ Outcome execute_connected(const Sender& sender, const SendRequest& request) {
   if (!local) {
     return Outcome::done(IBV_WC_LOC_PROT_ERR);
   }
-  const bool is_atomic = fetches && request.opcode != IBV_WR_RDMA_READ;
-  if (local->total() > kMaxMessage || (is_atomic && local->total() != sizeof(std::uint64_t))) {
+  const bool is_atomic =
+      (fetches && request.opcode != IBV_WR_RDMA_READ) || request.opcode == IBV_WR_ATOMIC_WRITE;
+  if (local->total() > kMaxMessage || (is_atomic && local->total() != kAtomicOperand)) {
     return Outcome::done(IBV_WC_LOC_LEN_ERR);
   }
   if (fetches && sender.attr.max_rd_atomic == 0) {

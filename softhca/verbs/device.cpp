@@ -101,6 +101,11 @@ void fill_operations(verbs_context& verbs) {
   verbs.query_port = query_port;
   verbs.query_device_ex = query_device_ex;
   verbs.create_qp_ex = create_qp_ex;
+  verbs.create_cq_ex = create_cq_ex;
+  verbs.alloc_td = alloc_td;
+  verbs.dealloc_td = dealloc_td;
+  verbs.alloc_parent_domain = alloc_parent_domain;
+  verbs.query_rt_values = query_rt_values;
 }
 
 }  // namespace softhca::verbs

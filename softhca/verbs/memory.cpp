@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Protection domains and memory regions.
+// Memory regions.
 #include <cerrno>
 
 #include "softhca/verbs/objects.hpp"
@@ -52,24 +52,6 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint
 }
 
 }  // namespace
-
-SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
-  auto* pd = new Pd{};
-  // Numbers are unique within the process, over all its contexts.
-  static std::atomic<std::uint32_t> next{1};
-  pd->number = next.fetch_add(1);
-  pd->base.context = context;
-  pd->base.handle = pd->number;
-  return &pd->base;
-}
-
-SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
-  if (of(pd)->users.load() != 0) {
-    return EBUSY;
-  }
-  delete of(pd);
-  return 0;
-}
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
   return register_memory(pd, address, length, reinterpret_cast<std::uint64_t>(address),

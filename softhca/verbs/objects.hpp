@@ -24,6 +24,7 @@
 #include "softhca/hca/runtime.hpp"
 #include "softhca/hca/send_request.hpp"
 #include "softhca/hca/shared_receive_queue.hpp"
+#include "softhca/verbs/send_builder.hpp"
 
 #define SOFTHCA_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -55,10 +56,18 @@ struct Context {
   [[nodiscard]] hca::ChannelName async_name() const { return async->name(); }
 };
 
+struct Td {
+  ibv_td base;
+  std::atomic<int> users{0};
+};
+
+/// A protection domain, or a parent domain, which shares the number of its protection domain.
 struct Pd {
   ibv_pd base;
   std::uint32_t number;
   std::atomic<int> users{0};
+  Pd* parent = nullptr;
+  Td* td = nullptr;
 };
 
 struct Mr {
@@ -71,9 +80,17 @@ struct Channel {
   std::unique_ptr<hca::EventChannel> events;
 };
 
+/// The completion that is being read from an extended queue.
+struct ExtendedPoll {
+  std::mutex mutex;
+  bool polling = false;
+  hca::Cqe entry{};
+};
+
 struct Cq {
   ibv_cq_ex base;  // the extended form always, of which ibv_cq is the head
   std::unique_ptr<hca::CompletionQueue> queue;
+  std::unique_ptr<ExtendedPoll> poller;  // of a queue made by ibv_create_cq_ex
   std::atomic<int> users{0};
   std::uint32_t comp_events_reported = 0;   // with base.mutex
   std::uint32_t async_events_reported = 0;  // with base.mutex
@@ -89,6 +106,7 @@ struct Srq {
 struct Qp {
   ibv_qp_ex base;  // the extended form always, of which ibv_qp is the head
   std::unique_ptr<hca::Qp> queue;
+  std::unique_ptr<SendBuilder> builder;  // of a QP made with send operations
   bool signal_all = false;
   std::uint32_t events_reported = 0;  // with base.qp_base.mutex
 };
@@ -102,6 +120,9 @@ inline Context* of(ibv_context* context) {
 }
 inline Pd* of(ibv_pd* pd) {
   return reinterpret_cast<Pd*>(pd);
+}
+inline Td* of(ibv_td* td) {
+  return reinterpret_cast<Td*>(td);
 }
 inline Mr* of(ibv_mr* mr) {
   return reinterpret_cast<Mr*>(mr);
@@ -168,6 +189,11 @@ int query_port(ibv_context* context, std::uint8_t number, ibv_port_attr* attr, s
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, std::size_t size);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
 
 /// Directory that stands in for /sys, with class/infiniband/<device> in it.
 std::string sysfs_root(const hca::Runtime& runtime);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "softhca/hca/clock.hpp"
 #include "softhca/verbs/objects.hpp"
 
 namespace softhca::verbs {
@@ -13,6 +14,9 @@ namespace {
 // What a ConnectX-3 says: parameter files of MPI libraries know it.
 constexpr std::uint32_t kVendorId = 0x02c9;
 constexpr std::uint32_t kVendorPart = 4099;
+
+// Completion timestamps count nanoseconds.
+constexpr std::uint64_t kCoreClockKhz = 1'000'000;
 
 PortAttr port_of(ibv_context* context, unsigned number) {
   const Context& ctx = *of(context);
@@ -127,8 +131,22 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   ibv_device_attr_ex full{};
   fill_device(context, full.orig_attr);
   full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+  full.completion_timestamp_mask = ~std::uint64_t{0};
+  full.hca_core_clock = kCoreClockKhz;
+  full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
   std::memset(attr, 0, size);
   std::memcpy(attr, &full, std::min(size, sizeof full));
+  return 0;
+}
+
+int query_rt_values(ibv_context* context, ibv_values_ex* values) {
+  static_cast<void>(context);
+  if ((values->comp_mask & ~static_cast<std::uint32_t>(IBV_VALUES_MASK_RAW_CLOCK)) != 0) {
+    return EOPNOTSUPP;
+  }
+  // By ibv_query_rt_values_ex(3) the clock is in tv_nsec alone, in ticks of the core clock.
+  values->raw_clock.tv_sec = 0;
+  values->raw_clock.tv_nsec = static_cast<long>(hca::monotonic_ns());
   return 0;
 }
 

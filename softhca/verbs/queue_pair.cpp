@@ -85,16 +85,21 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
-  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-  const bool flags_given = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  const auto given = [init](std::uint32_t bit) { return (init->comp_mask & bit) != 0; };
+  const std::uint32_t flags = given(IBV_QP_INIT_ATTR_CREATE_FLAGS) ? init->create_flags : 0;
   if ((init->comp_mask & ~kKnown) != 0 ||
-      (flags_given && (init->create_flags &
-                       ~static_cast<std::uint32_t>(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)) != 0)) {
+      (flags & ~static_cast<std::uint32_t>(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)) != 0) {
     return fail(EOPNOTSUPP);
   }
-  if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || init->pd == nullptr ||
-      init->pd->context != context) {
+  if (!given(IBV_QP_INIT_ATTR_PD) || init->pd == nullptr || init->pd->context != context) {
     return fail(EINVAL);
+  }
+  const bool operations = given(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
+  const int error = operations ? SendBuilder::check(init->qp_type, init->send_ops_flags) : 0;
+  if (error != 0) {
+    return fail(error);
   }
   ibv_qp_init_attr attr{};
   attr.qp_context = init->qp_context;
@@ -104,9 +109,14 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   attr.cap = init->cap;
   attr.qp_type = init->qp_type;
   attr.sq_sig_all = init->sq_sig_all;
-  ibv_qp* qp = create(init->pd, attr,
-                      flags_given && (init->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0);
-  init->cap = attr.cap;
+  ibv_qp* qp = create(init->pd, attr, (flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0);
+  if (qp != nullptr) {
+    init->cap = attr.cap;
+  }
+  if (qp != nullptr && operations) {
+    of(qp)->builder = std::make_unique<SendBuilder>();
+    SendBuilder::install(of(qp)->base, init->send_ops_flags);
+  }
   return qp;
 }
 
@@ -120,8 +130,8 @@ SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 SOFTHCA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
-  static_cast<void>(qp);
-  return fail(EOPNOTSUPP);  // no QP was created with send operations
+  // Only a QP that was created with send operations has them.
+  return of(qp)->builder != nullptr ? &of(qp)->base : fail(EOPNOTSUPP);
 }
 
 SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {

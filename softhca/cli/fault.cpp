@@ -8,9 +8,8 @@
 #include <optional>
 #include <string_view>
 
-#include "softhca/cli/command.hpp"
+#include "softhca/cli/fault.hpp"
 #include "softhca/fabric/fabric_view.hpp"
-#include "softhca/hca/faults.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -19,6 +18,7 @@ constexpr double kMillion = 1e6;
 
 constexpr char kHelp[] =
     "usage: softhca fault ud [--drop P] [--duplicate P] [--reorder P] [--seed N]\n"
+    "       softhca fault async [--delay US] [--seed N] | off\n"
     "       softhca fault show\n"
     "       softhca fault clear\n"
     "`ud` sets what happens to each UD datagram, unicast or multicast, when it is sent by verbs:\n"
@@ -27,40 +27,12 @@ constexpr char kHelp[] =
     "  --reorder P    held back until the sender's next datagram or for 2 ms\n"
     "  --seed N       of the draws: the n-th datagram after this command always fares alike\n"
     "P is 0 to 1, or a percentage like 20%. What is not given is 0. It holds for every host and\n"
-    "every process of the fabric at once, until changed or cleared; `softhca stats` counts it.\n";
-
-/// "0.2" or "20%" as parts per million.
-std::optional<std::uint32_t> parse_probability(const char* text) {
-  char* end = nullptr;
-  errno = 0;
-  double value = std::strtod(text, &end);
-  if (end == text || errno != 0) {
-    return std::nullopt;
-  }
-  if (*end == '%') {
-    value /= 100;
-    ++end;
-  }
-  if (*end != '\0' || !(value >= 0) || value > 1) {
-    return std::nullopt;
-  }
-  return static_cast<std::uint32_t>(std::lround(value * kMillion));
-}
-
-std::optional<std::uint64_t> parse_number(const char* text) {
-  char* end = nullptr;
-  errno = 0;
-  const unsigned long long value = std::strtoull(text, &end, 0);
-  if (end == text || *end != '\0' || errno != 0 || *text == '-') {
-    return std::nullopt;
-  }
-  return value;
-}
-
-int wrong_usage(const char* what, const char* detail) {
-  std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, kHelp);
-  return 2;
-}
+    "every process of the fabric at once, until changed or cleared; `softhca stats` counts it.\n"
+    "`async` has work requests executed and completed after they were posted, as on hardware, "
+    "with\n"
+    "delays of up to US microseconds (200) drawn from the seed. A queue pair keeps its order, "
+    "several\n"
+    "interleave. `clear` leaves this mode as it is.\n";
 
 /// 0 and `settings` filled in, or the exit status.
 int parse_ud(std::span<char* const> args, hca::UdFaultSettings& settings) {
@@ -102,18 +74,68 @@ void show(const hca::UdFaultSettings& settings) {
 
 }  // namespace
 
+std::optional<std::uint32_t> parse_probability(const char* text) {
+  char* end = nullptr;
+  errno = 0;
+  double value = std::strtod(text, &end);
+  if (end == text || errno != 0) {
+    return std::nullopt;
+  }
+  if (*end == '%') {
+    value /= 100;
+    ++end;
+  }
+  if (*end != '\0' || !(value >= 0) || value > 1) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(std::lround(value * kMillion));
+}
+
+std::optional<std::uint64_t> parse_number(const char* text) {
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long value = std::strtoull(text, &end, 0);
+  if (end == text || *end != '\0' || errno != 0 || *text == '-') {
+    return std::nullopt;
+  }
+  return value;
+}
+
+int wrong_usage(const char* what, const char* detail) {
+  std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, kHelp);
+  return 2;
+}
+
+std::unique_ptr<hca::Faults> open_faults(const Invocation& call) {
+  // Anywhere else the settings would be stored and never looked at.
+  if (FabricView::attach(call.dir.c_str()) == nullptr && errno != ENODEV && errno != EAGAIN) {
+    report_no_fabric(call.dir);
+    return nullptr;
+  }
+  auto faults = hca::Faults::attach(call.dir.c_str());
+  if (!faults) {
+    std::fprintf(stderr, "softhca: cannot open %s/%s: %s\n", call.dir.c_str(), hca::kFaultsFile,
+                 std::strerror(errno));
+  }
+  return faults;
+}
+
 int run_fault(const Invocation& call) {
   const std::string_view command = call.args.empty() ? "" : call.args.front();
   if (command == "help" || command == "--help") {
     std::fputs(kHelp, stdout);
     return 0;
   }
-  const bool known = command == "ud" || command == "show" || command == "clear";
+  const bool known =
+      command == "ud" || command == "async" || command == "show" || command == "clear";
   if (!known) {
     return wrong_usage(command.empty() ? "what?" : "unknown command ",
                        command.empty() ? "" : call.args.front());
   }
-  const std::span<char* const> rest = call.args.subspan(1);
+  const Words rest = call.args.subspan(1);
+  if (command == "async") {
+    return fault_async(call, rest);
+  }
   hca::UdFaultSettings settings;
   if (command == "ud") {
     const int status = parse_ud(rest, settings);
@@ -123,21 +145,15 @@ int run_fault(const Invocation& call) {
   } else if (!rest.empty()) {
     return wrong_usage("unexpected argument ", rest.front());
   }
-  // Anywhere else the settings would be stored and never looked at.
-  if (FabricView::attach(call.dir.c_str()) == nullptr && errno != ENODEV && errno != EAGAIN) {
-    report_no_fabric(call.dir);
-    return 1;
-  }
-  const auto faults = hca::Faults::attach(call.dir.c_str());
+  const auto faults = open_faults(call);
   if (!faults) {
-    std::fprintf(stderr, "softhca: cannot open %s/%s: %s\n", call.dir.c_str(), hca::kFaultsFile,
-                 std::strerror(errno));
     return 1;
   }
   if (command != "show") {
     faults->set(settings);
   }
   show(faults->settings());
+  show_async(faults->asynchrony());
   return 0;
 }
 

@@ -10,23 +10,12 @@
 #include <cerrno>
 #include <string>
 
+#include "softhca/hca/random.hpp"
+
 namespace softhca::hca {
 namespace {
 
 constexpr std::uint64_t kFaultsMagic = 0x736f6674'666c7431;  // "softflt1"
-constexpr std::uint32_t kMillion = 1'000'000;
-
-/// Steele, Lea and Flood's SplitMix64: every counter value gives an independent looking number.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
-bool happens(std::uint32_t ppm, std::uint64_t random) {
-  return random % kMillion < ppm;
-}
 
 }  // namespace
 
@@ -38,6 +27,9 @@ struct FaultsFile {
   std::atomic<std::uint32_t> reorder_ppm;
   std::atomic<std::uint64_t> seed;
   std::atomic<std::uint64_t> drawn;
+  std::atomic<std::uint32_t> asynchronous;
+  std::atomic<std::uint32_t> longest_us;
+  std::atomic<std::uint64_t> asynchrony_seed;
 };
 
 UdFate draw_fate(const UdFaultSettings& settings, std::uint64_t n) {
@@ -108,6 +100,21 @@ void Faults::set(const UdFaultSettings& settings) {
   file_->drawn.store(0);
   const bool any = settings.drop_ppm + settings.duplicate_ppm + settings.reorder_ppm != 0;
   file_->enabled.store(any ? 1 : 0, std::memory_order_release);
+}
+
+Asynchrony Faults::asynchrony() const {
+  if (file_->asynchronous.load(std::memory_order_acquire) == 0) {
+    return {};
+  }
+  return {true, file_->longest_us.load(std::memory_order_relaxed),
+          file_->asynchrony_seed.load(std::memory_order_relaxed)};
+}
+
+void Faults::set_asynchrony(const Asynchrony& mode) {
+  file_->asynchronous.store(0);
+  file_->longest_us.store(mode.longest_us);
+  file_->asynchrony_seed.store(mode.seed);
+  file_->asynchronous.store(mode.on ? 1 : 0, std::memory_order_release);
 }
 
 UdFaultSettings Faults::settings() const {

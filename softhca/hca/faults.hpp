@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Faults of UD datagrams, set for a whole fabric in the file `faults` in SOFTHCA_DIR.
+// What goes wrong on a fabric, and how it behaves: the file `faults` in SOFTHCA_DIR.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+
+#include "softhca/hca/asynchrony.hpp"
 
 namespace softhca::hca {
 
@@ -50,6 +52,10 @@ class Faults {
   /// Takes effect at once, for every process; counting of datagrams starts at 0.
   void set(const UdFaultSettings& settings);
   [[nodiscard]] UdFaultSettings settings() const;
+
+  /// The asynchronous mode. One load when it is off.
+  [[nodiscard]] Asynchrony asynchrony() const;
+  void set_asynchrony(const Asynchrony& mode);
 
  private:
   explicit Faults(FaultsFile* file) : file_(file) {}

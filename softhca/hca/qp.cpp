@@ -240,6 +240,8 @@ void Qp::publish(ibv_qp_state from, ibv_qp_state to, int mask) {
     posted_ = 0;
     path_ = {};
     pending_.clear();
+    executed_ = 0;
+    tell_when_drained_ = false;
     record.rq_posted.store(0);
     record.rq_taken.store(0);
     record.rq_freed.store(0);
@@ -301,11 +303,12 @@ int Qp::modify(const ibv_qp_attr& attr, int mask) {
       forget_completions();
       break;
     case IBV_QPS_ERR:
-      flush_sends();
+      stop_sending();
       break;
     case IBV_QPS_SQD:
-      if (from == IBV_QPS_RTS && attr_.en_sqd_async_notify != 0) {
-        send_qp_event(runtime_->registry(), slot_, IBV_EVENT_SQ_DRAINED);
+      if (from == IBV_QPS_RTS) {
+        tell_when_drained_ = attr_.en_sqd_async_notify != 0;
+        tell_drained();
       }
       break;
     default:
@@ -326,6 +329,7 @@ void Qp::query(ibv_qp_attr& attr) {
   attr.rq_psn = attr.qp_state == IBV_QPS_RESET ? 0 : record_->expected_psn;
   attr.sq_psn = path_.next_psn;
   attr.cap = init_.cap;
+  attr.sq_draining = attr.qp_state == IBV_QPS_SQD && !drained() ? 1 : 0;
 }
 
 int Qp::post_recv(ibv_recv_wr* wr, ibv_recv_wr** bad) {

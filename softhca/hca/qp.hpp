@@ -6,12 +6,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <list>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 
+#include "softhca/hca/asynchrony.hpp"
 #include "softhca/hca/completion.hpp"
 #include "softhca/hca/pending.hpp"
 #include "softhca/hca/port_cache.hpp"
@@ -79,18 +80,26 @@ class Qp final : public PendingTask {
  private:
   Qp(Runtime& runtime, const QpInit& init, std::uint32_t slot);
 
-  /// A work request that could not be executed when it was posted.
-  struct Pending {
-    explicit Pending(const SendRequest& posted) : request(posted) {}
-    StoredRequest request;
-    RetryState retry;
-  };
-
   /// What came of one try: a completion, or a time to try again.
   struct Step {
     std::optional<std::uint64_t> retry_at;
     ibv_wc_status status = IBV_WC_SUCCESS;
     std::uint32_t byte_len = 0;
+  };
+
+  /// A work request that is not complete when posting it returns.
+  struct Pending {
+    explicit Pending(const SendRequest& posted) : request(posted) {}
+    StoredRequest request;
+    RetryState retry;
+    std::uint64_t not_before = 0;  // when to execute it, or to try it again
+    std::optional<Step> executed;  // what came of it
+    std::uint64_t complete_at = 0;
+
+    /// Whether the peer may have seen something of it.
+    [[nodiscard]] bool started() const {
+      return executed || retry.unanswered_since != 0 || retry.rnr_used != 0;
+    }
   };
 
   bool values_ok(const ibv_qp_attr& attr, int mask, ibv_qp_state target) const;
@@ -103,6 +112,13 @@ class Qp final : public PendingTask {
   void accept(const ibv_send_wr& wr);
   Step attempt(const SendRequest& request, RetryState& retry);
   Step no_answer(RetryState& retry);
+  void enqueue(const SendRequest& request, const Asynchrony& mode);
+  [[nodiscard]] bool may_execute() const;
+  void execute_next(const Asynchrony& mode);
+  [[nodiscard]] bool drained() const;
+  void tell_drained();
+  void stop_sending();
+  [[nodiscard]] std::uint64_t delay(const Asynchrony& mode, Wait kind);
   void complete(const SendRequest& request, ibv_wc_status status, std::uint32_t byte_len);
   void flush_sends();
   void flush_recv_queue();
@@ -121,7 +137,10 @@ class Qp final : public PendingTask {
   ibv_qp_attr attr_{};
   std::uint32_t posted_ = 0;
   SendPath path_;
-  std::list<std::unique_ptr<Pending>> pending_;
+  std::deque<std::unique_ptr<Pending>> pending_;  // in order of posting
+  std::size_t executed_ = 0;                      // so many at its front only await completion
+  std::uint64_t delays_drawn_ = 0;
+  bool tell_when_drained_ = false;
 };
 
 }  // namespace softhca::hca

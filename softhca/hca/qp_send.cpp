@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The send queue of a QP: checking, executing, retrying and completing work requests.
+// The send queue of a QP: checking, trying and completing work requests. Those that have to wait
+// are in qp_pending.cpp.
 #include <algorithm>
 #include <cerrno>
 
@@ -151,14 +152,15 @@ int Qp::post_batch(const ibv_send_wr& first) {
 
 void Qp::accept(const ibv_send_wr& wr) {
   const SendRequest request = request_of(wr, init_.type, posted_++);
+  const Asynchrony mode = runtime_->faults().asynchrony();
   const ibv_qp_state now_in = state();
-  if (now_in == IBV_QPS_ERR || now_in == IBV_QPS_SQE) {
+  if (!mode.on && (now_in == IBV_QPS_ERR || now_in == IBV_QPS_SQE)) {
     flush_sends();  // those still waiting complete first
     complete(request, IBV_WC_WR_FLUSH_ERR, 0);
     return;
   }
-  if (!pending_.empty() || now_in == IBV_QPS_SQD) {
-    pending_.push_back(std::make_unique<Pending>(request));
+  if (mode.on || !pending_.empty() || now_in == IBV_QPS_SQD) {
+    enqueue(request, mode);
     return;
   }
   RetryState retry;
@@ -169,6 +171,7 @@ void Qp::accept(const ibv_send_wr& wr) {
   }
   pending_.push_back(std::make_unique<Pending>(request));
   pending_.back()->retry = retry;
+  pending_.back()->not_before = *step.retry_at;
   runtime_->pending().schedule(*this, *step.retry_at);
 }
 
@@ -212,29 +215,6 @@ Qp::Step Qp::no_answer(RetryState& retry) {
   return {now + wait, IBV_WC_SUCCESS, 0};
 }
 
-std::optional<std::uint64_t> Qp::progress(std::uint64_t now) {
-  static_cast<void>(now);
-  const std::lock_guard lock(send_mutex_);
-  while (!pending_.empty()) {
-    const ibv_qp_state now_in = state();
-    if (now_in == IBV_QPS_ERR || now_in == IBV_QPS_SQE) {
-      flush_sends();
-      return std::nullopt;
-    }
-    if (now_in != IBV_QPS_RTS) {
-      return std::nullopt;  // modify() schedules it again
-    }
-    const Step step = attempt(pending_.front()->request.request(), pending_.front()->retry);
-    if (step.retry_at) {
-      return step.retry_at;
-    }
-    const std::unique_ptr<Pending> done = std::move(pending_.front());
-    pending_.pop_front();
-    complete(done->request.request(), step.status, step.byte_len);
-  }
-  return std::nullopt;
-}
-
 void Qp::complete(const SendRequest& request, ibv_wc_status status, std::uint32_t byte_len) {
   const bool failed = status != IBV_WC_SUCCESS;
   if (failed || init_.signal_all || (request.flags & IBV_SEND_SIGNALED) != 0) {
@@ -260,14 +240,6 @@ void Qp::complete(const SendRequest& request, ibv_wc_status status, std::uint32_
     std::uint32_t running = IBV_QPS_RTS;
     record_->state.compare_exchange_strong(running, IBV_QPS_SQE);
     flush_sends();
-  }
-}
-
-void Qp::flush_sends() {
-  while (!pending_.empty()) {
-    const std::unique_ptr<Pending> waiting = std::move(pending_.front());
-    pending_.pop_front();
-    complete(waiting->request.request(), IBV_WC_WR_FLUSH_ERR, 0);
   }
 }
 

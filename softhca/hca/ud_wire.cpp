@@ -33,21 +33,21 @@ void UdWire::send(const Datagram& datagram, RouteCache& route) {
     return;
   }
   // Those held back longer go after this one: that is the reordering.
-  const std::vector<Held> overtaken = take_held(0);
+  const std::vector<Held> overtaken = take_overtaken();
+  const Asynchrony mode = rt.faults().asynchrony();
   if (fate.hold_back) {
     rt.count(datagram.from, Counter::UdReorderedFault);
-    const std::uint64_t until = monotonic_ns() + hold_back_ns_;
-    {
-      const std::lock_guard lock(mutex_);
-      held_.push_back({until, std::make_unique<Datagram>(datagram)});
-    }
-    rt.pending().schedule(*this, until);
-  } else {
-    deliver(datagram, route);
+    hold(datagram, monotonic_ns() + hold_back_ns_, true);
   }
   if (fate.duplicate) {
     rt.count(datagram.from, Counter::UdDuplicatedFault);
-    deliver(datagram, route);
+  }
+  for (int copies = (fate.hold_back ? 0 : 1) + (fate.duplicate ? 1 : 0); copies > 0; --copies) {
+    if (mode.on) {
+      hold(datagram, on_wire_until(datagram, mode), false);
+    } else {
+      deliver(datagram, route);
+    }
   }
   for (const Held& held : overtaken) {
     RouteCache its_route;
@@ -55,18 +55,35 @@ void UdWire::send(const Datagram& datagram, RouteCache& route) {
   }
 }
 
-std::vector<UdWire::Held> UdWire::take_held(std::uint64_t due) {
+void UdWire::hold(const Datagram& datagram, std::uint64_t until, bool overtakable) {
+  {
+    const std::lock_guard lock(mutex_);
+    held_.push_back({until, overtakable, std::make_unique<Datagram>(datagram)});
+  }
+  runtime_->pending().schedule(*this, until);
+}
+
+/// When a datagram that takes its time arrives: not before those that the same queue pair has sent
+/// to the same port, since a path keeps their order.
+std::uint64_t UdWire::on_wire_until(const Datagram& datagram, const Asynchrony& mode) {
+  const std::uint32_t hca = runtime_->ports().port(datagram.from).hca_index;
+  const std::lock_guard lock(mutex_);
+  std::uint64_t until =
+      monotonic_ns() + drawn_delay_ns(mode, Wait::Wire, hca, datagram.src_qpn, delays_drawn_++);
+  for (const Held& held : held_) {
+    if (!held.overtakable && held.datagram->src_slot == datagram.src_slot &&
+        held.datagram->dlid == datagram.dlid) {
+      until = std::max(until, held.until);
+    }
+  }
+  return until;
+}
+
+std::vector<UdWire::Held> UdWire::take_overtaken() {
   std::vector<Held> taken;
   const std::lock_guard lock(mutex_);
-  if (held_.empty()) {
-    return taken;
-  }
-  if (due == 0) {
-    taken.swap(held_);
-    return taken;
-  }
   for (Held& held : held_) {
-    if (held.until <= due) {
+    if (held.overtakable) {
       taken.push_back(std::move(held));
     }
   }
@@ -74,8 +91,25 @@ std::vector<UdWire::Held> UdWire::take_held(std::uint64_t due) {
   return taken;
 }
 
+/// Those that are due, in the order in which they are.
+std::vector<UdWire::Held> UdWire::take_due(std::uint64_t now) {
+  std::vector<Held> taken;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Held& held : held_) {
+      if (held.until <= now) {
+        taken.push_back(std::move(held));
+      }
+    }
+    std::erase_if(held_, [](const Held& held) { return held.datagram == nullptr; });
+  }
+  std::stable_sort(taken.begin(), taken.end(),
+                   [](const Held& a, const Held& b) { return a.until < b.until; });
+  return taken;
+}
+
 std::optional<std::uint64_t> UdWire::progress(std::uint64_t now) {
-  for (const Held& held : take_held(now)) {
+  for (const Held& held : take_due(now)) {
     RouteCache route;
     deliver(*held.datagram, route);
   }
@@ -88,7 +122,7 @@ std::optional<std::uint64_t> UdWire::progress(std::uint64_t now) {
 }
 
 void UdWire::flush() {
-  for (const Held& held : take_held(0)) {
+  for (const Held& held : take_due(~std::uint64_t{0})) {
     RouteCache route;
     deliver(*held.datagram, route);
   }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "softhca/hca/asynchrony.hpp"
 #include "softhca/hca/datagram.hpp"
 #include "softhca/hca/pending.hpp"
 #include "softhca/hca/port_cache.hpp"
@@ -41,19 +42,25 @@ class UdWire final : public PendingTask {
  private:
   struct Held {
     std::uint64_t until;
+    bool overtakable;  // the sender's next datagram lets it go
     std::unique_ptr<Datagram> datagram;
   };
+
+  void hold(const Datagram& datagram, std::uint64_t until, bool overtakable);
+  std::uint64_t on_wire_until(const Datagram& datagram, const Asynchrony& mode);
 
   void deliver(const Datagram& datagram, RouteCache& route);
   void deliver_multicast(const Datagram& datagram);
   void deliver_to_port(const Datagram& datagram, PortIndex port);
   void deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32_t slot);
-  std::vector<Held> take_held(std::uint64_t due);
+  std::vector<Held> take_overtaken();
+  std::vector<Held> take_due(std::uint64_t now);
 
   Runtime* runtime_;
   std::atomic<std::uint64_t> hold_back_ns_{2'000'000};
   std::mutex mutex_;
   std::vector<Held> held_;
+  std::uint64_t delays_drawn_ = 0;
 };
 
 }  // namespace softhca::hca

@@ -36,17 +36,28 @@ def bounded(command: list[object], seconds: int, **options: object) -> Output:
 
 
 class Fabric:
-    """Context manager: `up` with a name of its own, `down` at the end whatever happens."""
+    """Context manager: `up` with a name of its own, `down` at the end whatever happens.
 
-    def __init__(self, *arguments: object, name: str = "e2e") -> None:
+    `asynchronous` is the seed of softhca's asynchronous mode, in which work requests are executed
+    and completed later than they are posted. SOFTHCA_TEST_ASYNC=SEED puts every fabric of a test
+    into it, so that any test can be run in both modes.
+    """
+
+    def __init__(
+        self, *arguments: object, name: str = "e2e", asynchronous: int | None = None
+    ) -> None:
         self.name = f"{name}{os.getpid()}"
         self.arguments = arguments
+        wanted = os.environ.get("SOFTHCA_TEST_ASYNC")
+        self.asynchronous = int(wanted) if wanted and asynchronous is None else asynchronous
 
     def __enter__(self) -> "Fabric":
         done = bounded([TOOL, "up", "--name", self.name, *self.arguments], 120)
         if done.status != 0:
             self.down()
             raise AssertionError(f"ib-fabric up {self.arguments} failed:\n{done.all}")
+        if self.asynchronous is not None and "--no-softhca" not in self.arguments:
+            self.fault("async", "--seed", self.asynchronous)
         return self
 
     def __exit__(self, *unused: object) -> None:

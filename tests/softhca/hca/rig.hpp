@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -142,9 +143,9 @@ struct End {
     return post(wr, offset, length);
   }
 
-  /// The next completion within two seconds.
+  /// The next completion within ten seconds.
   [[nodiscard]] std::optional<ibv_wc> wait() const {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     ibv_wc wc{};
     while (std::chrono::steady_clock::now() < deadline) {
       if (cq->consumer().poll(1, &wc) == 1) {
@@ -188,7 +189,18 @@ struct End {
   }
 };
 
-/// Fixture: hosts H1 and H2 on one switch.
+/// The next asynchronous event within ten seconds.
+inline std::optional<ibv_event_type> wait_event(const End& end) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::optional<ibv_event_type> event;
+  while (!(event = end.event()) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return event;
+}
+
+/// Fixture: hosts H1 and H2 on one switch. SOFTHCA_TEST_ASYNC=SEED runs it in the asynchronous
+/// mode.
 class Rig : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -198,6 +210,9 @@ class Rig : public ::testing::Test {
     h2_ = hca::Runtime::open(dir_.c_str(), "H2");
     ASSERT_NE(h1_, nullptr) << std::strerror(errno);
     ASSERT_NE(h2_, nullptr) << std::strerror(errno);
+    if (const char* seed = std::getenv("SOFTHCA_TEST_ASYNC")) {
+      h1_->faults().set_asynchrony({true, 200, std::strtoull(seed, nullptr, 0)});
+    }
   }
 
   struct Options {

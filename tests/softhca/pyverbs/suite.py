@@ -12,6 +12,9 @@ from debs import Debs, build_folder  # noqa: E402
 
 RUNNER = HERE / "run_suite.py"
 EXPECTED = HERE / "expected.txt"
+#: Posts and then expects completions without waiting for them: in the asynchronous mode, as on any
+#: hardware that is slow, it passes or fails by luck.
+RACING = {"test_cq.CQTest.test_resize_cq"}
 
 
 def unpacked_suite(root: Path) -> Path:

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "softhca/fabric/static_fabric.hpp"
+#include "softhca/hca/faults.hpp"
 
 namespace softhca::test {
 
@@ -211,6 +212,7 @@ class Program {
 };
 
 /// Fixture: the fabric lives in the test's process, the programs in children of it.
+/// SOFTHCA_TEST_ASYNC=SEED runs it in the asynchronous mode.
 class TwoHosts : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -218,6 +220,10 @@ class TwoHosts : public ::testing::Test {
     dir_ = ::mkdtemp(name.data());
     fabric_ = make_star_fabric(dir_.c_str(), 2);
     ASSERT_NE(fabric_, nullptr);
+    if (const char* seed = std::getenv("SOFTHCA_TEST_ASYNC")) {
+      hca::Faults::attach(dir_.c_str())
+          ->set_asynchrony({true, 200, std::strtoull(seed, nullptr, 0)});
+    }
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets_.data()), 0);
     for (const int end : sockets_) {
       const timeval patience{20, 0};

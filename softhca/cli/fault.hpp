@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the subcommands of `softhca fault` share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "softhca/cli/command.hpp"
+#include "softhca/hca/faults.hpp"
+
+namespace softhca::cli {
+
+/// The words behind the subcommand.
+using Words = std::span<char* const>;
+
+/// "0.2" or "20%" as parts per million.
+std::optional<std::uint32_t> parse_probability(const char* text);
+std::optional<std::uint64_t> parse_number(const char* text);
+
+/// Says what is wrong, and the help, on stderr. Returns the exit status for wrong usage.
+int wrong_usage(const char* what, const char* detail);
+
+/// The fabric's fault settings; nullptr after saying why not.
+std::unique_ptr<hca::Faults> open_faults(const Invocation& call);
+
+int fault_async(const Invocation& call, Words words);
+
+void show_async(const hca::Asynchrony& mode);
+
+}  // namespace softhca::cli

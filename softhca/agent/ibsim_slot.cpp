@@ -27,6 +27,7 @@ constexpr std::uint32_t kControlError = 0;
 constexpr std::uint32_t kControlConnect = 1;
 constexpr std::uint32_t kControlDisconnect = 2;
 constexpr std::uint32_t kControlNodeInfo = 7;
+constexpr std::uint32_t kControlSetIsSm = 9;
 constexpr std::uint32_t kControlMagic = 0xdeadbeef;
 
 // A control message is four 32-bit numbers in host order and 64 bytes: magic, slot, type, length.
@@ -214,6 +215,12 @@ void IbsimSlot::detach() {
     slot_.reset();
     node_guid_ = 0;
   }
+}
+
+bool IbsimSlot::set_is_sm(bool is_sm) {
+  ControlData data{};
+  put_host32(data, 0, is_sm ? 1 : 0);
+  return control(kControlSetIsSm, data);
 }
 
 bool IbsimSlot::send(const SimPacket& packet) {

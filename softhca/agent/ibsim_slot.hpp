@@ -47,6 +47,10 @@ class IbsimSlot {
   /// Gives the slot back.
   void detach();
 
+  /// Sets the IsSM bit of the slot's port; while it is set, ibsim gives requests to that port
+  /// (traps, SMInfo) to this slot. False with errno.
+  bool set_is_sm(bool is_sm);
+
   [[nodiscard]] bool attached() const { return slot_.has_value(); }
   [[nodiscard]] std::uint32_t slot() const { return slot_.value_or(0); }
   /// ibsim's id of the node, at most 31 characters of it, as ibsim reported on attach.

@@ -18,6 +18,8 @@
 #include <string>
 
 #include "softhca/agent/log.hpp"
+#include "softhca/agent/port_announcer.hpp"
+#include "softhca/agent/port_orders.hpp"
 #include "softhca/agent/server.hpp"
 #include "softhca/agent/sweep_loop.hpp"
 
@@ -25,12 +27,13 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: softhca-agent [--dir DIR] [--ibsim-sockname NAME] [--sim-host NODE] [--slots N]\n"
-    "                     [--wait SECONDS]\n"
+    "                     [--console FIFO] [--wait SECONDS]\n"
     "  --dir DIR              run directory of the fabric (default: $SOFTHCA_DIR)\n"
     "  --ibsim-sockname NAME  socket base name of ibsim (default: $IBSIM_SOCKNAME, or sim)\n"
     "  --sim-host NODE        node the walk starts at (default: $SIM_HOST, or ibsim's choice)\n"
-    "  --slots N              ibsim client slots for MADs of clients, 1 to 6 (default 3); one\n"
-    "                         more is taken for the walk\n"
+    "  --slots N              ibsim client slots that move between ports, 1 to 6 (default 3); one\n"
+    "                         more is taken for the walk and for each subnet manager\n"
+    "  --console FIFO         where ibsim reads its commands; `softhca fault link` needs it\n"
     "  --wait SECONDS         how long to wait for ibsim to answer at first (default 30)\n"
     "Runs in the foreground until SIGTERM. DIR/agent.ready appears when the fabric is known.\n";
 
@@ -39,6 +42,7 @@ struct Options {
   std::string ibsim_base = "sim";
   std::string sim_host;
   std::size_t slots = 3;
+  std::string console;
   int wait_seconds = 30;
 };
 
@@ -61,11 +65,12 @@ int parse(int argc, char** argv, Options& options) {
   take_environment(options.dir, "SOFTHCA_DIR");
   take_environment(options.ibsim_base, "IBSIM_SOCKNAME");
   take_environment(options.sim_host, "SIM_HOST");
-  static const std::array<option, 7> long_options = {
+  static const std::array<option, 8> long_options = {
       {{"dir", required_argument, nullptr, 'd'},
        {"ibsim-sockname", required_argument, nullptr, 's'},
        {"sim-host", required_argument, nullptr, 'n'},
        {"slots", required_argument, nullptr, 'c'},
+       {"console", required_argument, nullptr, 'o'},
        {"wait", required_argument, nullptr, 'w'},
        {"help", no_argument, nullptr, 'h'},
        {nullptr, 0, nullptr, 0}}};
@@ -87,6 +92,9 @@ int parse(int argc, char** argv, Options& options) {
           return 2;
         }
         options.slots = static_cast<std::size_t>(number);
+        break;
+      case 'o':
+        options.console = optarg;
         break;
       case 'w':
         if (!parse_number(optarg, 1, 86400, number)) {
@@ -177,6 +185,13 @@ int serve(const Options& options, int stop_fd) {
   sweep.ibsim_base = options.ibsim_base;
   sweep.sim_host = options.sim_host;
   sweep.journal = journal.get();
+  softhca::PortAnnouncer announcer(options.dir);
+  sweep.changed = [&announcer](const auto& before, const auto& after) {
+    announcer.changed(before, after);
+  };
+  sweep.reregister = [&announcer](const auto& model, softhca::PortIndex port) {
+    announcer.client_reregister(model, port);
+  };
   softhca::SweepLoop loop(sweep, std::move(writer), same);
   const int begun = wait_for_sweep(loop.first_sweep_fd(), stop_fd, options.wait_seconds);
   if (begun < 0) {
@@ -199,6 +214,11 @@ int serve(const Options& options, int stop_fd) {
   server_options.ibsim_base = options.ibsim_base;
   server_options.slots = options.slots;
   server_options.journal = journal.get();
+  softhca::PortOrders orders(loop, *view, options.console);
+  server_options.order = [&orders](std::span<const std::string> words) {
+    return orders.run(words);
+  };
+  server_options.reregister = [&loop](std::uint16_t lid) { loop.reregister(lid); };
   const auto server = softhca::Server::create(server_options, *view, [&loop] { loop.kick(); });
   if (server == nullptr) {
     return 1;

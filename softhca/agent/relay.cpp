@@ -9,6 +9,7 @@
 
 #include "softhca/agent/log.hpp"
 #include "softhca/mad/bytes.hpp"
+#include "softhca/mad/smp.hpp"
 
 namespace softhca {
 namespace {
@@ -17,11 +18,8 @@ constexpr std::size_t kMaxTransactions = 65536;
 constexpr std::chrono::milliseconds kQueueFull{1};
 constexpr std::chrono::milliseconds kPatience{20};
 constexpr std::uint32_t kMaxTimeoutMs = 24U * 3600 * 1000;
-
-bool goes_through_ibsim(std::uint8_t mgmt_class) {
-  return mgmt_class == kClassSmLid || mgmt_class == kClassSmDirect || mgmt_class == kClassSa ||
-         mgmt_class == kClassPerf;
-}
+constexpr std::size_t kAttrModOffset = 20;
+constexpr std::uint16_t kSmpStatusMask = 0x7FFF;  // the top bit is a directed route's direction
 
 bool is_smp(std::uint8_t mgmt_class) {
   return mgmt_class == kClassSmLid || mgmt_class == kClassSmDirect;
@@ -31,30 +29,58 @@ std::uint32_t qp_of(std::uint8_t mgmt_class) {
   return is_smp(mgmt_class) ? 0 : 1;
 }
 
+void address(SimPacket& packet, const MadHeader& header, std::uint16_t lid) {
+  const bool directed = header.mgmt_class == kClassSmDirect;
+  packet.dlid = directed ? std::uint16_t{0xFFFF} : lid;
+  packet.slid = directed ? std::uint16_t{0xFFFF} : std::uint16_t{0};
+  packet.dqp = packet.sqp = qp_of(header.mgmt_class);
+}
+
+/// A slot is attached to port 1 of its node, and PortInfo of port 0 is that of the port where the
+/// request came in. From another port the request names it.
+void name_own_port(Mad& mad, const MadHeader& header, std::uint8_t port_num) {
+  const bool to_itself = header.mgmt_class == kClassSmDirect && (header.class_specific & 0xFF) == 0;
+  if (to_itself && header.attr_id == kAttrPortInfo && header.attr_mod == 0 && port_num != 1) {
+    put32(mad, kAttrModOffset, port_num);
+  }
+}
+
+/// The emulated HCAs know ClientReregister although ibsim's ports do not; subnet managers use it
+/// with ports that say so. Port 0 is a switch's own.
+void complete_port_info(Mad& mad, const MadHeader& header) {
+  if (is_smp(header.mgmt_class) && header.attr_id == kAttrPortInfo && header.attr_mod != 0) {
+    constexpr std::size_t kCapMaskOffset = kSmpDataOffset + 20;
+    put32(mad, kCapMaskOffset, get32(mad, kCapMaskOffset) | kCapClientReregister);
+  }
+}
+
 }  // namespace
 
-void Relay::handle_send(Session& session, std::span<const std::uint8_t> message,
-                        Clock::time_point now) {
+bool goes_through_ibsim(std::uint8_t mgmt_class) {
+  return is_smp(mgmt_class) || mgmt_class == kClassPerf;
+}
+
+void Relay::handle_send(Session& session, const UmadHeader& header,
+                        std::span<const std::uint8_t> mad, Clock::time_point now) {
+  if (mad.size() < kMadHeaderSize || mad.size() > kMadSize ||
+      header.agent_id >= kMaxAgentsPerPort || !session.agents()[header.agent_id].used) {
+    return;
+  }
   Transaction transaction;
-  if (message.size() < sizeof(UmadHeader) + kMadHeaderSize ||
-      message.size() > sizeof(UmadHeader) + kMadSize) {
-    return;
-  }
-  std::memcpy(&transaction.header, message.data(), sizeof(UmadHeader));
-  const std::span<const std::uint8_t> mad = message.subspan(sizeof(UmadHeader));
-  const std::uint32_t agent = transaction.header.agent_id;
-  if (agent >= kMaxAgentsPerPort || !session.agents()[agent].used) {
-    return;
-  }
+  transaction.header = header;
   transaction.mad_header = get_mad_header(mad);
   if (transaction.mad_header.is_response()) {
-    answer_locally(session, transaction.header, transaction.mad_header, mad);
+    answer(session, header, transaction.mad_header, mad);
     return;
   }
+  // Answers carry the agent's own upper half, as in the kernel.
+  const std::uint64_t high = session.agents()[header.agent_id].tid_high;
+  transaction.mad_header.tid = high << 32 | (transaction.mad_header.tid & 0xFFFFFFFF);
   transaction.session = session.id();
   transaction.port = session.port();
   transaction.length = mad.size();
   std::copy(mad.begin(), mad.end(), transaction.mad.begin());
+  put64(transaction.mad, kTidOffset, transaction.mad_header.tid);
   transaction.answer_expected = transaction.header.timeout_ms != 0;
   transaction.header.timeout_ms = std::min(transaction.header.timeout_ms, kMaxTimeoutMs);
   transaction.tries_left = transaction.answer_expected ? transaction.header.retries : 0;
@@ -74,86 +100,31 @@ void Relay::handle_send(Session& session, std::span<const std::uint8_t> message,
 
 void Relay::send(std::uint32_t id, Clock::time_point now) {
   Transaction& transaction = transactions_.at(id);
-  count(transaction);
+  counters_.add(transaction.port,
+                is_smp(transaction.mad_header.mgmt_class) ? Counter::SmpSent : Counter::GmpOther);
   if (transaction.answer_expected) {
     transaction.due = now + std::chrono::milliseconds(transaction.header.timeout_ms);
     timers_.emplace(transaction.due, id);
   }
-  if (goes_through_ibsim(transaction.mad_header.mgmt_class)) {
-    if (!transaction.queued) {
-      transaction.queued = true;
-      transaction.queued_at = now;
-      queue_.push_back(id);
-    }
-    pump(now);
-    return;
+  if (!transaction.queued) {
+    transaction.queued = true;
+    transaction.queued_at = now;
+    queue_.push_back(id);
   }
-  send_locally(id, transaction);
+  pump(now);
 }
 
-void Relay::count(const Transaction& transaction) {
-  const MadHeader& header = transaction.mad_header;
-  Counter counter = Counter::GmpOther;
-  if (header.mgmt_class == kClassSa) {
-    const bool path = header.attr_id == kAttrPathRecord &&
-                      (header.method == kMethodGet || header.method == kMethodGetTable);
-    counter = path ? Counter::SaPathQueries : Counter::SaOther;
-  } else if (is_smp(header.mgmt_class)) {
-    counter = Counter::SmpSent;
-  } else if (count_cm_mad(counters_, transaction.port, transaction.mad)) {
-    return;
+void Relay::answer(const Session& session, const UmadHeader& header, const MadHeader& mad_header,
+                   std::span<const std::uint8_t> mad) {
+  SlotPool::Slot* slot = pool_.own_slot(view_, session.port());
+  if (slot == nullptr || mad_header.method == kMethodTrapRepress) {
+    return;  // ibsim sends each trap once and takes no TrapRepress
   }
-  counters_.add(transaction.port, counter);
-}
-
-void Relay::send_locally(std::uint32_t id, Transaction& transaction) {
-  const std::optional<PortIndex> target =
-      view_.unicast(transaction.port, ntohs(transaction.header.lid));
-  if (target) {
-    const std::span<const std::uint8_t> mad(transaction.mad.data(), transaction.length);
-    const auto agent = find_agent(sessions_, *target, transaction.mad_header, mad);
-    if (agent) {
-      UmadHeader header;
-      header.agent_id = agent->agent_id;
-      header.qpn = htonl(1);
-      const std::uint32_t lid = view_.brief(transaction.port).lid | transaction.header.path_bits;
-      header.lid = htons(static_cast<std::uint16_t>(lid));
-      header.sl = transaction.header.sl;
-      agent->session->deliver(header, mad);
-    }
-  }
-  if (!transaction.answer_expected) {
-    erase(id);
-  }
-}
-
-void Relay::answer_locally(Session& session, const UmadHeader& header, const MadHeader& mad_header,
-                           std::span<const std::uint8_t> mad) {
-  const std::optional<PortIndex> target = view_.unicast(session.port(), ntohs(header.lid));
-  if (!target) {
-    return;
-  }
-  const auto match = std::find_if(transactions_.begin(), transactions_.end(), [&](const auto& e) {
-    const Transaction& waiting = e.second;
-    return waiting.port == *target && waiting.answer_expected &&
-           waiting.mad_header.tid == mad_header.tid &&
-           waiting.mad_header.mgmt_class == mad_header.mgmt_class &&
-           !goes_through_ibsim(mad_header.mgmt_class);
-  });
-  if (match == transactions_.end()) {
-    return;
-  }
-  const auto requester = sessions_.find(match->second.session);
-  if (requester != sessions_.end()) {
-    UmadHeader reply;
-    reply.agent_id = match->second.header.agent_id;
-    reply.qpn = htonl(1);
-    const std::uint32_t lid = view_.brief(session.port()).lid | header.path_bits;
-    reply.lid = htons(static_cast<std::uint16_t>(lid));
-    reply.sl = header.sl;
-    requester->second->deliver(reply, mad);
-  }
-  erase(match->first);
+  SimPacket packet;
+  std::copy(mad.begin(), mad.end(), packet.mad.begin());
+  address(packet, mad_header, ntohs(header.lid));
+  // Lost when ibsim's queue is full: who asked asks again.
+  static_cast<void>(slot->link->send(packet));
 }
 
 void Relay::pump(Clock::time_point now) {
@@ -189,10 +160,8 @@ bool Relay::place(std::uint32_t id, Transaction& transaction, Clock::time_point 
   if (slot != nullptr) {
     SimPacket packet;
     packet.mad = transaction.mad;
-    const bool directed = transaction.mad_header.mgmt_class == kClassSmDirect;
-    packet.dlid = directed ? std::uint16_t{0xFFFF} : ntohs(transaction.header.lid);
-    packet.slid = directed ? std::uint16_t{0xFFFF} : std::uint16_t{0};
-    packet.dqp = packet.sqp = qp_of(transaction.mad_header.mgmt_class);
+    address(packet, transaction.mad_header, ntohs(transaction.header.lid));
+    name_own_port(packet.mad, transaction.mad_header, view_.port(transaction.port).port_num);
     put64(packet.mad, kTidOffset, id);
     if (!slot->link->send(packet)) {
       if (errno == EAGAIN || errno == ENOBUFS) {
@@ -217,7 +186,7 @@ void Relay::handle_slots(Clock::time_point now) {
     SimPacket packet;
     while (slot.link != nullptr && slot.link->attached() && slot.link->receive(packet)) {
       any = true;
-      handle_packet(packet);
+      handle_packet(slot, packet);
     }
   }
   if (any) {
@@ -225,41 +194,55 @@ void Relay::handle_slots(Clock::time_point now) {
   }
 }
 
-void Relay::handle_packet(const SimPacket& packet) {
-  const auto id = static_cast<std::uint32_t>(get64(packet.mad, kTidOffset) & 0xFFFFFFFF);
+void Relay::handle_packet(const SlotPool::Slot& slot, const SimPacket& packet) {
+  const MadHeader header = get_mad_header(packet.mad);
+  if (packet.status == 0 && !header.is_response()) {
+    handle_request(slot, header, packet);
+    return;
+  }
+  const auto id = static_cast<std::uint32_t>(header.tid & 0xFFFFFFFF);
   const auto entry = transactions_.find(id);
   if (entry == transactions_.end()) {
     return;
   }
   pool_.forget(id);
-  const MadHeader header = get_mad_header(packet.mad);
   Transaction& transaction = entry->second;
   if (packet.status != 0 || !header.is_response() ||
       header.mgmt_class != transaction.mad_header.mgmt_class) {
     return;  // undeliverable: on a real fabric nobody would tell, so the timer decides
   }
-  if (header.mgmt_class == kClassSa && header.attr_id == kAttrMcMemberRecord &&
-      header.status == 0 && transaction.mad_header.method != kMethodGet) {
-    joined_();
+  const bool reregister = is_smp(header.mgmt_class) && header.attr_id == kAttrPortInfo &&
+                          transaction.mad_header.method == kMethodSet &&
+                          (header.status & kSmpStatusMask) == 0;
+  const std::span<const std::uint8_t, kSmpDataSize> data(transaction.mad.begin() + kSmpDataOffset,
+                                                         kSmpDataSize);
+  if (reregister && get_port_info(data).client_reregister != 0) {
+    reregister_(get_port_info(data).lid);
   }
   const auto session = sessions_.find(transaction.session);
   if (session != sessions_.end()) {
     Mad mad = packet.mad;
     put64(mad, kTidOffset, transaction.mad_header.tid);
+    complete_port_info(mad, header);
     UmadHeader reply;
     reply.agent_id = transaction.header.agent_id;
     reply.qpn = htonl(packet.sqp);
     reply.lid = htons(packet.slid);
-    const std::size_t length =
-        header.mgmt_class == kClassSa ? complete_sa_answer(mad, packet.length) : kMadSize;
-    const RmppHeader rmpp = get_rmpp_header(mad);
-    if (header.mgmt_class == kClassSa && (rmpp.flags & kRmppFlagActive) != 0 &&
-        (rmpp.flags & kRmppFlagLast) == 0) {
-      log_limited("an answer of the subnet administrator was cut to its first segment");
-    }
-    session->second->deliver(reply, std::span(mad).first(length));
+    session->second->deliver(reply, mad);
   }
   erase(id);
+}
+
+void Relay::handle_request(const SlotPool::Slot& slot, const MadHeader& header,
+                           const SimPacket& packet) {
+  const auto agent = find_agent(sessions_, slot.owner, header, packet.mad);
+  if (agent) {
+    UmadHeader arrived;
+    arrived.agent_id = agent->agent_id;
+    arrived.qpn = htonl(packet.sqp);
+    arrived.lid = htons(packet.slid);
+    agent->session->deliver(arrived, packet.mad);
+  }
 }
 
 void Relay::handle_time(Clock::time_point now) {

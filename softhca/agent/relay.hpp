@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernel's MAD layer does for a port: sends MADs, finds the answers to requests by
-// transaction id, repeats a request that got none, and tells its sender when time is up.
+// MADs that ibsim answers or carries: those of subnet management and of performance management.
+// Here too the agent does the kernel's part: it finds the answers to requests by transaction id,
+// repeats a request that got none, and tells its sender when time is up.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +21,27 @@
 
 namespace softhca {
 
-/// Carries MADs between sessions and ibsim, and between sessions of different ports. MADs of the
-/// subnet management, subnet administration and performance classes go through ibsim; those of
-/// other classes are handed to whoever registered for them at the destination port. Not
-/// thread-safe.
+/// True for the classes that go through ibsim; Gsi carries all others.
+bool goes_through_ibsim(std::uint8_t mgmt_class);
+
+/// Carries MADs between sessions and ibsim. A port where a process has registered for subnet
+/// management requests, that is, a subnet manager, has an ibsim slot of its own, over which such
+/// requests (traps, SMInfo) reach it. Not thread-safe.
 class Relay {
  public:
-  /// `joined` is called when the subnet administrator has granted a multicast join or leave.
+  /// `reregister` is called with the LID of a port whose PortInfo a subnet manager has set with
+  /// the ClientReregister bit.
   Relay(Sessions& sessions, const FabricView& view, Counters& counters, SlotPool& pool,
-        std::function<void()> joined)
+        std::function<void(std::uint16_t lid)> reregister)
       : sessions_(sessions),
         view_(view),
         counters_(counters),
         pool_(pool),
-        joined_(std::move(joined)) {}
+        reregister_(std::move(reregister)) {}
 
-  /// A message a process sent: header and MAD. Anything malformed is dropped.
-  void handle_send(Session& session, std::span<const std::uint8_t> message, Clock::time_point now);
+  /// A message a process sent: address and MAD. Anything malformed is dropped.
+  void handle_send(Session& session, const UmadHeader& header, std::span<const std::uint8_t> mad,
+                   Clock::time_point now);
 
   /// Something may have come in on the slots.
   void handle_slots(Clock::time_point now);
@@ -66,13 +71,12 @@ class Relay {
   };
 
   void send(std::uint32_t id, Clock::time_point now);
-  void send_locally(std::uint32_t id, Transaction& transaction);
-  void answer_locally(Session& session, const UmadHeader& header, const MadHeader& mad_header,
-                      std::span<const std::uint8_t> mad);
-  void count(const Transaction& transaction);
+  void answer(const Session& session, const UmadHeader& header, const MadHeader& mad_header,
+              std::span<const std::uint8_t> mad);
   void pump(Clock::time_point now);
   bool place(std::uint32_t id, Transaction& transaction, Clock::time_point now, bool may_move);
-  void handle_packet(const SimPacket& packet);
+  void handle_packet(const SlotPool::Slot& slot, const SimPacket& packet);
+  void handle_request(const SlotPool::Slot& slot, const MadHeader& header, const SimPacket& packet);
   void give_up(const Transaction& transaction);
   void erase(std::uint32_t id);
 
@@ -80,7 +84,7 @@ class Relay {
   const FabricView& view_;
   Counters& counters_;
   SlotPool& pool_;
-  std::function<void()> joined_;
+  std::function<void(std::uint16_t)> reregister_;
   std::unordered_map<std::uint32_t, Transaction> transactions_;
   std::set<std::pair<Clock::time_point, std::uint32_t>> timers_;
   std::deque<std::uint32_t> queue_;  // waiting for a slot, in order

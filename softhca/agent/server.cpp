@@ -11,8 +11,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <sstream>
 #include <vector>
 
+#include "softhca/agent/fault_text.hpp"
 #include "softhca/agent/log.hpp"
 
 namespace softhca {
@@ -25,14 +28,15 @@ sockaddr* generic(sockaddr_un& address) {
   return static_cast<sockaddr*>(static_cast<void*>(&address));
 }
 
-/// Receives one request and the file descriptor that came with it, if any. The number of bytes, 0
-/// at the end, or -1.
-ssize_t receive_request(int fd, AgentRequest& request, int& passed_fd) {
-  iovec part = {&request, sizeof request};
+/// Receives one request, the text behind it, and the file descriptor that came with it, if any. The
+/// number of bytes of the request, 0 at the end, or -1.
+ssize_t receive_request(int fd, AgentRequest& request, std::string& text, int& passed_fd) {
+  std::array<char, kMaxCommandText> behind;
+  std::array<iovec, 2> parts = {{{&request, sizeof request}, {behind.data(), behind.size()}}};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
   msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
   message.msg_control = ancillary.data();
   message.msg_controllen = ancillary.size();
   const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -47,7 +51,29 @@ ssize_t receive_request(int fd, AgentRequest& request, int& passed_fd) {
       std::memcpy(&passed_fd, CMSG_DATA(item), sizeof passed_fd);
     }
   }
-  return got;
+  const auto whole = static_cast<ssize_t>(sizeof request);
+  text.assign(behind.data(), static_cast<std::size_t>(std::max<ssize_t>(got - whole, 0)));
+  return std::min(got, whole);
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+/// Whether some agent of the port wants requests of subnet management, as only a subnet manager
+/// does.
+bool has_subnet_manager(const Sessions& sessions, PortIndex port) {
+  for (const auto& [id, session] : sessions) {
+    for (const Registration& agent : session->agents()) {
+      const bool smp = agent.mgmt_class == kClassSmLid || agent.mgmt_class == kClassSmDirect;
+      if (session->port() == port && agent.used && smp &&
+          (agent.method_mask[0] | agent.method_mask[1]) != 0) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool is_seqpacket(int fd) {
@@ -65,7 +91,8 @@ Server::Server(const ServerOptions& options, const FabricView& view,
       counters_(std::move(counters)),
       kick_(std::move(kick)),
       pool_(options.ibsim_base, options.journal, options.slots),
-      relay_(sessions_, view_, *counters_, pool_, [this] { kick_(); }) {}
+      relay_(sessions_, view_, *counters_, pool_, options_.reregister),
+      gsi_(sessions_, view_, *counters_, faults_, [this] { kick_(); }) {}
 
 std::unique_ptr<Server> Server::create(const ServerOptions& options, const FabricView& view,
                                        std::function<void()> kick) {
@@ -109,6 +136,13 @@ bool Server::listen() {
     static_cast<void>(chmod(path.c_str(), 0666));
   }
   watch(listener_, false);
+  issm_ = IssmWatch::create(options_.dir);
+  if (issm_ == nullptr) {
+    log_line("cannot watch %s/%s: %s", options_.dir.c_str(), kIssmDir, std::strerror(errno));
+    return false;
+  }
+  issm_->update();  // what was open before this agent came
+  watch(issm_->fd(), false);
   return true;
 }
 
@@ -126,8 +160,8 @@ void Server::run(int stop_fd) {
   std::array<epoll_event, 64> events{};
   for (;;) {
     int timeout = -1;
-    if (const auto deadline = relay_.deadline()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
+    if (const auto next = deadline()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
       timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60000));
     }
     const int count = epoll_wait(epoll_, events.data(), events.size(), timeout);
@@ -145,6 +179,12 @@ void Server::run(int stop_fd) {
         accept_clients();
         continue;
       }
+      if (fd == issm_->fd()) {
+        for (const PortIndex port : issm_->update()) {
+          pool_.set_is_sm(view_, port, issm_->is_open(port));
+        }
+        continue;
+      }
       const auto owner = session_of_fd_.find(fd);
       if (owner == session_of_fd_.end()) {
         continue;  // a slot: all of them are looked at below
@@ -158,6 +198,7 @@ void Server::run(int stop_fd) {
     }
     relay_.handle_slots(now);
     relay_.handle_time(Clock::now());
+    gsi_.handle_time(Clock::now());
     watch_slots();
     watch_congestion();
   }
@@ -181,8 +222,9 @@ void Server::accept_clients() {
 
 void Server::serve_control(Session& session) {
   AgentRequest request;
+  std::string text;
   int passed_fd = -1;
-  const ssize_t got = receive_request(session.control(), request, passed_fd);
+  const ssize_t got = receive_request(session.control(), request, text, passed_fd);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }
@@ -196,9 +238,24 @@ void Server::serve_control(Session& session) {
     end_session(session.id());
     return;
   }
-  const AgentReply reply = handle_request(session, request, passed_fd);
-  if (send(session.control(), &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(sizeof reply)) {
+  AgentReply reply;
+  CommandResult result;
+  if (request.op == static_cast<std::uint32_t>(AgentOp::Command)) {
+    result = handle_command(words_of(text));
+    result.text.resize(std::min(result.text.size(), kMaxReplyText));
+    reply.error = result.error;
+    if (passed_fd >= 0) {
+      close(passed_fd);
+    }
+  } else {
+    reply = handle_request(session, request, passed_fd);
+  }
+  std::array<iovec, 2> parts = {{{&reply, sizeof reply}, {result.text.data(), result.text.size()}}};
+  msghdr message = {};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  if (sendmsg(session.control(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(sizeof reply + result.text.size())) {
     end_session(session.id());
   }
 }
@@ -229,10 +286,12 @@ AgentReply Server::handle_request(Session& session, const AgentRequest& request,
     case AgentOp::Register:
       reply.error =
           session.data() < 0 ? EINVAL : register_agent(sessions_, session, request, reply.agent_id);
+      watch_subnet_manager(session.port());
       break;
     case AgentOp::Unregister:
       if (request.agent_id < kMaxAgentsPerPort && session.agents()[request.agent_id].used) {
         session.agents()[request.agent_id] = Registration{};
+        watch_subnet_manager(session.port());
       } else {
         reply.error = EINVAL;
       }
@@ -250,23 +309,54 @@ void Server::serve_data(Session& session, Clock::time_point now) {
   const std::uint64_t id = session.id();
   session.flush();
   for (int i = 0; i < kBurst; ++i) {
-    std::array<std::uint8_t, sizeof(UmadHeader) + kMadSize> message{};
-    const ssize_t got =
-        recv(session.data(), message.data(), message.size(), MSG_DONTWAIT | MSG_TRUNC);
-    if (got < 0) {
-      if (errno != EAGAIN && errno != EINTR) {
+    UmadArrival arrival;
+    switch (read_umad(session.data(), arrival)) {
+      case UmadRead::Nothing:
+        return;
+      case UmadRead::End:  // every holder of the other end has closed it
         end_session(id);
-      }
-      return;
+        return;
+      case UmadRead::Malformed:
+        continue;
+      case UmadRead::Message:
+        break;
     }
-    if (got == 0) {
-      end_session(id);  // every holder of the other end has closed it
-      return;
+    if (arrival.data.size() < kMadHeaderSize) {
+      continue;
     }
-    if (static_cast<std::size_t>(got) <= message.size()) {
-      relay_.handle_send(session, std::span(message).first(static_cast<std::size_t>(got)), now);
+    if (goes_through_ibsim(arrival.data[1])) {
+      relay_.handle_send(session, arrival.header, arrival.data, now);
+    } else {
+      gsi_.handle_send(session, arrival.header, std::move(arrival.data), now);
     }
   }
+}
+
+void Server::watch_subnet_manager(PortIndex port) {
+  if (!has_subnet_manager(sessions_, port)) {
+    pool_.release_slot(port);
+  } else if (pool_.keep_slot(view_, port, Clock::now())) {
+    pool_.set_is_sm(view_, port, issm_->is_open(port));
+  }
+}
+
+CommandResult Server::handle_command(std::span<const std::string> words) {
+  const std::string_view group = words.empty() ? std::string_view() : words.front();
+  if (group != "gsi" && group != "sa") {
+    return options_.order(words);
+  }
+  words = words.subspan(1);
+  const std::string_view what = words.empty() ? std::string_view() : words.front();
+  if (what == "clear" && words.size() == 1) {
+    faults_.clear();
+  } else if (what != "list" || words.size() != 1) {
+    const auto rule = group == "gsi" ? parse_gsi_rule(words, view_) : parse_sa_rule(words, view_);
+    if (const auto* mistake = std::get_if<FaultMistake>(&rule)) {
+      return {EINVAL, mistake->text + "\n"};
+    }
+    faults_.add(std::get<GsiRule>(rule));
+  }
+  return {0, list_rules(faults_)};
 }
 
 void Server::end_session(std::uint64_t id) {
@@ -275,11 +365,22 @@ void Server::end_session(std::uint64_t id) {
     return;
   }
   relay_.forget_session(id);
+  gsi_.forget_session(id);
+  const PortIndex port = entry->second->port();
   session_of_fd_.erase(entry->second->control());
   if (entry->second->data() >= 0) {
     session_of_fd_.erase(entry->second->data());
   }
   sessions_.erase(entry);
+  if (port != kNoPort) {
+    watch_subnet_manager(port);
+  }
+}
+
+std::optional<Clock::time_point> Server::deadline() const {
+  const auto one = relay_.deadline();
+  const auto two = gsi_.deadline();
+  return one && two ? std::min(*one, *two) : one ? one : two;
 }
 
 void Server::watch_slots() {

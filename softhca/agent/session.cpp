@@ -41,12 +41,11 @@ void Session::open(PortIndex port, int data) {
   data_ = data;
 }
 
-void Session::deliver(const UmadHeader& header, std::span<const std::uint8_t> mad) {
-  UmadHeader complete = header;
-  complete.length = static_cast<std::uint32_t>(sizeof(UmadHeader) + mad.size());
-  std::vector<std::uint8_t> message(sizeof(UmadHeader) + mad.size());
-  std::memcpy(message.data(), &complete, sizeof complete);
-  std::copy(mad.begin(), mad.end(), message.begin() + sizeof complete);
+void Session::deliver(const UmadHeader& header, std::span<const std::uint8_t> data) {
+  UmadMessage message(header, data);
+  if (!message.ok()) {
+    return;  // no memory for it: lost, as on a full queue
+  }
   backlog_.push_back(std::move(message));
   if (backlog_.size() > kMaxBacklog) {
     backlog_.pop_front();
@@ -56,9 +55,7 @@ void Session::deliver(const UmadHeader& header, std::span<const std::uint8_t> ma
 
 void Session::flush() {
   while (!backlog_.empty()) {
-    const std::vector<std::uint8_t>& message = backlog_.front();
-    const ssize_t sent = send(data_, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
+    if (!backlog_.front().send(data_) && (errno == EAGAIN || errno == ENOBUFS)) {
       return;
     }
     // A process that has closed its end loses its messages; its session ends on its own.
@@ -84,16 +81,40 @@ int register_agent(const Sessions& sessions, Session& session, const AgentReques
       }
     }
   }
+  static std::uint32_t next_tid_high = 1;
   for (std::uint32_t slot = 0; slot < kMaxAgentsPerPort; ++slot) {
     Registration& agent = session.agents()[slot];
     if (!agent.used) {
-      agent = {true,        request.mgmt_class, request.class_version, request.rmpp_version,
-               request.oui, request.method_mask};
+      agent.used = true;
+      agent.mgmt_class = request.mgmt_class;
+      agent.class_version = request.class_version;
+      agent.rmpp_version = request.rmpp_version;
+      agent.user_rmpp = request.user_rmpp != 0;
+      agent.oui = request.oui;
+      agent.tid_high = next_tid_high++;
+      agent.method_mask = request.method_mask;
       agent_id = slot;
       return 0;
     }
   }
   return ENOMEM;
+}
+
+std::optional<AgentRef> find_agent_of_tid(const Sessions& sessions, PortIndex port,
+                                          std::uint64_t tid) {
+  const auto high = static_cast<std::uint32_t>(tid >> 32);
+  for (const auto& [id, session] : sessions) {
+    if (session->port() != port) {
+      continue;
+    }
+    for (std::uint32_t slot = 0; slot < kMaxAgentsPerPort; ++slot) {
+      const Registration& agent = session->agents()[slot];
+      if (agent.used && agent.tid_high == high) {
+        return AgentRef{session.get(), slot};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<AgentRef> find_agent(const Sessions& sessions, PortIndex port,

@@ -9,11 +9,11 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "softhca/fabric/fabric_view.hpp"
 #include "softhca/mad/mad.hpp"
 #include "softhca/umad/agent_protocol.hpp"
+#include "softhca/umad/umad_socket.hpp"
 
 namespace softhca {
 
@@ -23,9 +23,13 @@ struct Registration {
   std::uint8_t mgmt_class = 0;
   std::uint8_t class_version = 0;
   std::uint8_t rmpp_version = 0;
+  bool user_rmpp = false;
   std::uint32_t oui = 0;
+  std::uint32_t tid_high = 0;  // upper half of its transaction ids; no other agent has it
   std::array<std::uint64_t, 2> method_mask{};
 
+  /// The agent's messages are cut and put together here, not by the process.
+  [[nodiscard]] bool kernel_rmpp() const { return rmpp_version != 0 && !user_rmpp; }
   [[nodiscard]] bool wants(std::uint8_t method) const {
     return method < 128 && (method_mask[method / 64] >> (method % 64) & 1U) != 0;
   }
@@ -53,9 +57,9 @@ class Session {
     return agents_;
   }
 
-  /// Hands a MAD to the process. Never blocks: what its socket does not take waits here, and the
-  /// oldest is lost when too much waits.
-  void deliver(const UmadHeader& header, std::span<const std::uint8_t> mad);
+  /// Hands a message, at most kMaxUmadData bytes, to the process. Never blocks: what its socket
+  /// does not take waits here, and the oldest is lost when too much waits.
+  void deliver(const UmadHeader& header, std::span<const std::uint8_t> data);
 
   /// Sends what waits; call when the data socket is writable.
   void flush();
@@ -73,7 +77,7 @@ class Session {
   PortIndex port_ = kNoPort;
   bool watched_for_room_ = false;
   std::array<Registration, kMaxAgentsPerPort> agents_{};
-  std::deque<std::vector<std::uint8_t>> backlog_;
+  std::deque<UmadMessage> backlog_;
 };
 
 using Sessions = std::map<std::uint64_t, std::unique_ptr<Session>>;
@@ -83,11 +87,16 @@ using Sessions = std::map<std::uint64_t, std::unique_ptr<Session>>;
 int register_agent(const Sessions& sessions, Session& session, const AgentRequest& request,
                    std::uint32_t& agent_id);
 
-/// The agent that an unsolicited MAD arriving at `port` is for.
+/// The agent of `port` whose transaction ids have this upper half: a response is for it.
 struct AgentRef {
   Session* session = nullptr;
   std::uint32_t agent_id = 0;
+  [[nodiscard]] const Registration& registration() const { return session->agents()[agent_id]; }
 };
+std::optional<AgentRef> find_agent_of_tid(const Sessions& sessions, PortIndex port,
+                                          std::uint64_t tid);
+
+/// The agent that an unsolicited MAD arriving at `port` is for.
 std::optional<AgentRef> find_agent(const Sessions& sessions, PortIndex port,
                                    const MadHeader& header, std::span<const std::uint8_t> mad);
 

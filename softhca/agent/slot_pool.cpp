@@ -40,8 +40,12 @@ SlotPool::Slot* SlotPool::acquire(const FabricView& view, PortIndex port, Clock:
   Slot* idle = nullptr;
   for (Slot& slot : slots_) {
     const bool attached = slot.link != nullptr && slot.link->attached();
+    if (slot.owner != kNoPort && !(attached && slot.link->node_guid() == node)) {
+      continue;
+    }
     if (attached && slot.link->node_guid() == node) {
-      if (slot.awaited.size() < kMaxAwaited) {
+      const bool own = slot.owner != kNoPort;
+      if (slot.awaited.size() < (own ? kMaxAwaitedOwn : kMaxAwaited)) {
         slot.used = now;
         return &slot;
       }
@@ -113,6 +117,50 @@ bool SlotPool::move(Slot& slot, const FabricView& view, PortIndex port, Clock::t
   }
   slot.broken_until = now + kRest;
   return false;
+}
+
+SlotPool::Slot* SlotPool::own_slot(const FabricView& view, PortIndex port) {
+  const std::uint64_t node = view.brief(port).node_guid;
+  for (Slot& slot : slots_) {
+    if (slot.owner != kNoPort && slot.link != nullptr && slot.link->attached() &&
+        slot.link->node_guid() == node) {
+      return &slot;
+    }
+  }
+  return nullptr;
+}
+
+bool SlotPool::keep_slot(const FabricView& view, PortIndex port, Clock::time_point now) {
+  if (own_slot(view, port) != nullptr) {
+    return true;
+  }
+  Slot& slot = slots_.emplace_back();
+  slot.owner = port;
+  if (move(slot, view, port, now)) {
+    return true;
+  }
+  slots_.pop_back();
+  return false;
+}
+
+void SlotPool::release_slot(PortIndex port) {
+  for (auto slot = slots_.begin() + static_cast<std::ptrdiff_t>(movable_); slot != slots_.end();
+       ++slot) {
+    if (slot->owner == port) {
+      if (slot->is_sm && slot->link != nullptr) {
+        slot->link->set_is_sm(false);
+      }
+      slots_.erase(slot);
+      return;
+    }
+  }
+}
+
+void SlotPool::set_is_sm(const FabricView& view, PortIndex port, bool is_sm) {
+  Slot* slot = own_slot(view, port);
+  if (slot != nullptr && slot->is_sm != is_sm && slot->link->set_is_sm(is_sm)) {
+    slot->is_sm = is_sm;
+  }
 }
 
 void SlotPool::forget(std::uint32_t transaction) {

@@ -6,10 +6,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "softhca/agent/ibsim_slot.hpp"
 #include "softhca/fabric/fabric_view.hpp"
@@ -26,15 +26,18 @@ class SlotPool {
     std::map<std::uint32_t, Clock::time_point> awaited;  // transaction -> when it was sent
     Clock::time_point used{};
     Clock::time_point broken_until{};
+    PortIndex owner = kNoPort;  // a slot of a subnet manager: its port
+    bool is_sm = false;         // what ibsim was told last
   };
 
   /// A slot is taken away from a port whose answers are this old when another port wants it; the
   /// requester's own retry asks again.
   static constexpr std::chrono::milliseconds kHold{150};
   static constexpr std::size_t kMaxAwaited = 8;
+  static constexpr std::size_t kMaxAwaitedOwn = 64;
 
   SlotPool(std::string base, SlotJournal* journal, std::size_t size)
-      : base_(std::move(base)), journal_(journal), slots_(size) {}
+      : base_(std::move(base)), journal_(journal), slots_(size), movable_(size) {}
 
   /// A slot at the node of `port` that can take one more request now; nullptr when all are busy
   /// (then `wait` is set: ask again when something was answered or after kHold) or when none can be
@@ -43,17 +46,30 @@ class SlotPool {
   Slot* acquire(const FabricView& view, PortIndex port, Clock::time_point now, bool may_move,
                 bool& wait);
 
+  /// Gives `port` a slot of its own, which does not move, or takes it back. Such a slot gets the
+  /// requests that ibsim has for the port while `is_sm` was set at it. False, with a line in the
+  /// log, when ibsim refuses.
+  bool keep_slot(const FabricView& view, PortIndex port, Clock::time_point now);
+  void release_slot(PortIndex port);
+
+  /// Says at a port's own slot, if it has one, whether the port's IsSM bit is set.
+  void set_is_sm(const FabricView& view, PortIndex port, bool is_sm);
+
+  /// The slot that stays at the node of `port`; nullptr when there is none.
+  Slot* own_slot(const FabricView& view, PortIndex port);
+
   /// Forgets an awaited answer, wherever it is awaited.
   void forget(std::uint32_t transaction);
 
-  std::vector<Slot>& slots() { return slots_; }
+  std::deque<Slot>& slots() { return slots_; }
 
  private:
   bool move(Slot& slot, const FabricView& view, PortIndex port, Clock::time_point now);
 
   std::string base_;
   SlotJournal* journal_;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;  // the first `movable_` move
+  std::size_t movable_;
   std::map<std::uint64_t, std::string> names_;  // node GUID -> name under which ibsim knows it
 };
 

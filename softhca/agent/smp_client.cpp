@@ -42,7 +42,10 @@ std::vector<SmpReply> SmpClient::exchange(const std::vector<SmpRequest>& request
       packet.dlid = 0xFFFF;
       packet.slid = 0xFFFF;
       const std::uint32_t tid = next_tid_;
-      packet.mad = make_directed_get(request.path, request.attr_id, request.attr_mod, tid);
+      packet.mad = request.content
+                       ? make_directed_set(request.path, request.attr_id, request.attr_mod, tid,
+                                           *request.content)
+                       : make_directed_get(request.path, request.attr_id, request.attr_mod, tid);
       if (!slot_.send(packet)) {
         if (errno != EAGAIN && errno != ENOBUFS) {
           alive_ = false;  // ibsim has gone

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "softhca/agent/ibsim_slot.hpp"
@@ -15,6 +16,7 @@ struct SmpRequest {
   DirectedPath path;
   std::uint16_t attr_id = 0;
   std::uint32_t attr_mod = 0;
+  std::optional<SmpData> content = std::nullopt;  // to be set; without it, the attribute is read
 };
 
 struct SmpReply {

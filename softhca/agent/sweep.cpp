@@ -131,6 +131,12 @@ PortIndex Sweeper::meet_port(const NodeInfo& info, const DirectedPath& path) {
   return index;
 }
 
+std::optional<DirectedPath> Sweeper::path_to(PortIndex port) const {
+  const auto found = std::find_if(ports_.begin(), ports_.end(),
+                                  [port](const PortVisit& visit) { return visit.index == port; });
+  return found == ports_.end() ? std::nullopt : std::optional(found->path);
+}
+
 bool Sweeper::sweep() {
   ++count_;
   begin();
@@ -273,7 +279,7 @@ void Sweeper::take_port_info(PortRecord& port, const PortInfo& info) {
   port.lmc = info.lmc;
   port.sm_lid = info.sm_lid;
   port.sm_sl = info.sm_sl;
-  port.cap_mask = info.cap_mask;
+  port.cap_mask = info.cap_mask | kCapClientReregister;
   port.cap_mask2 = info.cap_mask2;
   port.state = info.state;
   port.phys_state = info.phys_state;

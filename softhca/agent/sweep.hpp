@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -26,6 +27,9 @@ class Sweeper {
   bool sweep();
 
   [[nodiscard]] const FabricModel& model() const { return model_; }
+
+  /// The way to an HCA port that the last sweep reached.
+  [[nodiscard]] std::optional<DirectedPath> path_to(PortIndex port) const;
 
   /// True while a cabled port (link up) is not ACTIVE, that is, while a subnet manager is at work
   /// or missing.

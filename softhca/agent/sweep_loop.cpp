@@ -12,12 +12,15 @@
 #include "softhca/agent/log.hpp"
 #include "softhca/agent/smp_client.hpp"
 #include "softhca/agent/sweep.hpp"
+#include "softhca/mad/bytes.hpp"
 
 namespace softhca {
 namespace {
 
 constexpr std::chrono::seconds kBusyAfterChange{2};
 constexpr std::chrono::milliseconds kReconnect{200};
+constexpr int kSweepsForReregister = 20;
+constexpr std::chrono::seconds kOrderPatience{5};
 // This thread works at most one part in so many of the time: while something changes, and when
 // nothing does. Time of the processor, not of the clock, or a loaded machine would see changes
 // late.
@@ -41,7 +44,8 @@ SweepLoop::SweepLoop(SweepOptions options, std::unique_ptr<FabricWriter> writer,
     : options_(std::move(options)),
       writer_(std::move(writer)),
       same_fabric_(same_fabric),
-      first_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      first_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      shown_(writer_->published()) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -61,6 +65,104 @@ void SweepLoop::kick() {
     kicked_ = true;
   }
   wake_.notify_one();
+}
+
+void SweepLoop::reregister(std::uint16_t lid) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    reregister_.push_back({lid, kSweepsForReregister});
+    kicked_ = true;
+  }
+  wake_.notify_one();
+}
+
+bool SweepLoop::set(PortIndex port, std::uint16_t attr_id, std::uint32_t attr_mod,
+                    std::function<void(SmpData&)> edit) {
+  std::packaged_task<bool()> task([this, port, attr_id, attr_mod, edit = std::move(edit)] {
+    const auto path = sweeper_ == nullptr ? std::nullopt : sweeper_->path_to(port);
+    if (!path) {
+      return false;
+    }
+    SmpReply now = client_->get(*path, attr_id, attr_mod);
+    if (!now.ok) {
+      return false;
+    }
+    edit(now.data);
+    return client_->exchange({{*path, attr_id, attr_mod, now.data}}).front().ok;
+  });
+  std::future<bool> result = task.get_future();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    orders_.push_back(std::move(task));
+    kicked_ = true;
+  }
+  wake_.notify_one();
+  try {
+    return result.wait_for(kOrderPatience) == std::future_status::ready && result.get();
+  } catch (const std::future_error&) {
+    return false;  // the loop ended first
+  }
+}
+
+void SweepLoop::obey() {
+  std::vector<std::packaged_task<bool()>> orders;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    orders.swap(orders_);
+  }
+  for (auto& order : orders) {
+    order();
+  }
+}
+
+void SweepLoop::set_guid(PortIndex port, std::uint32_t index, std::uint64_t guid) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    guids_[{port, index}] = guid;
+    kicked_ = true;
+  }
+  wake_.notify_one();
+}
+
+FabricModel SweepLoop::with_guids(const FabricModel& model) {
+  FabricModel shown = model;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [place, guid] : guids_) {
+    const auto [index, slot] = place;
+    if (index >= shown.ports.size() || slot >= kMaxGids || guid == 0) {
+      continue;
+    }
+    PortRecord& port = shown.ports[index];
+    put64(port.gids[slot], 0, port.subnet_prefix);
+    put64(port.gids[slot], 8, guid);
+    port.gid_count = std::max(port.gid_count, static_cast<std::uint16_t>(slot + 1));
+  }
+  return shown;
+}
+
+void SweepLoop::tell_reregister() {
+  std::vector<Reregister> pending;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pending.swap(reregister_);
+  }
+  std::vector<Reregister> later;
+  for (Reregister& order : pending) {
+    bool found = false;
+    for (PortIndex port = 0; port < shown_.ports.size() && !found; ++port) {
+      // A port that is not ACTIVE has no clients yet that could have registered.
+      found = shown_.ports[port].present != 0 && shown_.ports[port].lid == order.lid &&
+              shown_.ports[port].state == kPortActive;
+      if (found && options_.reregister) {
+        options_.reregister(shown_, port);
+      }
+    }
+    if (!found && --order.sweeps_left > 0) {
+      later.push_back(order);
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  reregister_.insert(reregister_.end(), later.begin(), later.end());
 }
 
 bool SweepLoop::connect() {
@@ -89,18 +191,24 @@ void SweepLoop::sweep_once() {
     return;  // nothing is known yet, and nothing is better than half of it
   }
   const std::uint64_t before = writer_->generation();
-  if (!writer_->publish(sweeper_->model())) {
+  FabricModel model = with_guids(sweeper_->model());
+  if (!writer_->publish(model)) {
     log_limited("cannot publish the fabric: %s",
                 errno == ENOSPC ? "it is larger than the image can hold" : std::strerror(errno));
     return;
   }
   if (writer_->generation() != before) {
     busy_until_ = Clock::now() + kBusyAfterChange;
+    if (options_.changed) {
+      options_.changed(shown_, model);
+    }
+    shown_ = std::move(model);
   }
   if (!published_) {
     published_ = true;
     signal_fd(first_fd_);
   }
+  tell_reregister();
 }
 
 std::chrono::milliseconds SweepLoop::pause(std::chrono::nanoseconds cost) {
@@ -124,6 +232,7 @@ void SweepLoop::run() {
     std::chrono::milliseconds wait = kReconnect;
     if (sweeper_ != nullptr || connect()) {
       const std::chrono::nanoseconds start = thread_time();
+      obey();
       sweep_once();
       wait = pause(thread_time() - start);
       if (!client_->alive()) {

@@ -39,6 +39,14 @@ Mad make_directed_get(const DirectedPath& path, std::uint16_t attr_id, std::uint
   return mad;
 }
 
+Mad make_directed_set(const DirectedPath& path, std::uint16_t attr_id, std::uint32_t attr_mod,
+                      std::uint64_t tid, const SmpData& data) {
+  Mad mad = make_directed_get(path, attr_id, attr_mod, tid);
+  mad[3] = kMethodSet;
+  std::copy(data.begin(), data.end(), mad.begin() + kSmpDataOffset);
+  return mad;
+}
+
 NodeInfo get_node_info(std::span<const std::uint8_t, kSmpDataSize> data) {
   NodeInfo info;
   info.node_type = get8(data, 2);

@@ -41,7 +41,14 @@ using DirectedPath = std::vector<std::uint8_t>;
 Mad make_directed_get(const DirectedPath& path, std::uint16_t attr_id, std::uint32_t attr_mod,
                       std::uint64_t tid);
 
+/// The same as SubnSet, with the attribute's new content.
+Mad make_directed_set(const DirectedPath& path, std::uint16_t attr_id, std::uint32_t attr_mod,
+                      std::uint64_t tid, const SmpData& data);
+
 enum class NodeType : std::uint8_t { Ca = 1, Switch = 2, Router = 3 };
+
+/// PortInfo CapabilityMask: the port takes note of the ClientReregister bit.
+inline constexpr std::uint32_t kCapClientReregister = 1U << 25;
 
 struct NodeInfo {
   std::uint8_t node_type = 0;  // a NodeType, or what an unknown node says

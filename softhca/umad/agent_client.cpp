@@ -79,4 +79,32 @@ int call_agent(int fd, const AgentRequest& request, int pass_fd, AgentReply* rep
   return answer.error;
 }
 
+int command_agent(int fd, const std::string& words, std::string& reply) {
+  AgentRequest request;
+  request.op = static_cast<std::uint32_t>(AgentOp::Command);
+  std::string message(sizeof request + words.size(), '\0');
+  std::memcpy(message.data(), &request, sizeof request);
+  std::copy(words.begin(), words.end(), message.begin() + sizeof request);
+  if (words.size() > kMaxCommandText) {
+    return E2BIG;
+  }
+  if (send(fd, message.data(), message.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(message.size())) {
+    return EIO;
+  }
+  pollfd wait = {fd, POLLIN, 0};
+  AgentReply answer;
+  std::string text(sizeof answer + kMaxReplyText, '\0');
+  if (::poll(&wait, 1, kReplyMs) != 1) {
+    return EIO;
+  }
+  const ssize_t got = recv(fd, text.data(), text.size(), 0);
+  if (got < static_cast<ssize_t>(sizeof answer)) {
+    return EIO;
+  }
+  std::memcpy(&answer, text.data(), sizeof answer);
+  reply = text.substr(sizeof answer, static_cast<std::size_t>(got) - sizeof answer);
+  return answer.magic == kAgentMagic ? answer.error : EIO;
+}
+
 }  // namespace softhca

@@ -6,7 +6,13 @@
 // connection carries requests and their replies, one at a time. With the first request, Open, the
 // client hands over one end of a second socket pair, over which MADs travel both ways; its own end
 // is the file descriptor that umad_get_fd() returns. The agent does the kernel's part: agents and
-// their registration, transaction ids, timeouts and retries.
+// their registration, transaction ids, timeouts, retries and RMPP.
+//
+// A message on the data socket is a UmadHeader with its data behind it. Data longer than
+// kMaxInlineData does not fit a socket's buffer; then the message is the header alone, and a
+// descriptor of a file in memory that holds the data comes with it.
+//
+// A Command carries words in a text behind the request and is answered by text behind the reply.
 #pragma once
 
 #include <array>
@@ -17,10 +23,22 @@
 namespace softhca {
 
 inline constexpr char kAgentSocket[] = "agent.sock";
+inline constexpr char kIssmDir[] = "issm";  // in SOFTHCA_DIR: FIFOs that stand for issm devices
 inline constexpr std::uint32_t kAgentMagic = 0x73686131;  // "sha1": softhca agent, version 1
 inline constexpr std::uint32_t kMaxAgentsPerPort = 32;    // per opened port, as in the kernel
 
-enum class AgentOp : std::uint32_t { Open = 1, Register = 2, Unregister = 3, Kick = 4 };
+inline constexpr std::size_t kMaxInlineData = 16384;
+inline constexpr std::size_t kMaxUmadData = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxCommandText = 2048;
+inline constexpr std::size_t kMaxReplyText = 65536;
+
+enum class AgentOp : std::uint32_t {
+  Open = 1,
+  Register = 2,
+  Unregister = 3,
+  Kick = 4,
+  Command = 5
+};
 
 struct AgentRequest {
   std::uint32_t magic = kAgentMagic;
@@ -30,8 +48,8 @@ struct AgentRequest {
   std::uint8_t mgmt_class = 0;   // Register, from here on
   std::uint8_t class_version = 0;
   std::uint8_t rmpp_version = 0;
-  std::uint8_t reserved = 0;
-  std::uint32_t oui = 0;                       // only for classes 0x30..0x4F
+  std::uint8_t user_rmpp = 0;  // 1: the client does RMPP itself although rmpp_version is set
+  std::uint32_t oui = 0;       // only for classes 0x30..0x4F
   std::array<std::uint64_t, 2> method_mask{};  // bit n: requests of method n are ours
 };
 

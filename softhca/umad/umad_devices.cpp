@@ -3,15 +3,18 @@
 // fabric anew.
 #include <endian.h>
 #include <infiniband/umad.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "softhca/fabric/port_text.hpp"
+#include "softhca/umad/agent_protocol.hpp"
 #include "softhca/umad/export.hpp"
 #include "softhca/umad/fabric_access.hpp"
 
@@ -154,11 +157,21 @@ SOFTHCA_EXPORT int umad_get_ca_portguids(const char* ca_name, __be64* portguids,
   return result;
 }
 
-SOFTHCA_EXPORT int umad_get_issm_path(const char* /*ca_name*/, int /*portnum*/, char* /*path*/,
-                                      int /*max*/) {
-  // A subnet manager is an ibsim client of its own; there is no such device here.
-  errno = ENODEV;
-  return -ENODEV;
+SOFTHCA_EXPORT int umad_get_issm_path(const char* ca_name, int portnum, char* path, int max) {
+  FabricAccess& fabric = FabricAccess::instance();
+  const auto named = fabric.find(ca_name, portnum);
+  if (!named || max <= 0) {
+    errno = ENODEV;
+    return -ENODEV;
+  }
+  // A FIFO of which the agent sees whether somebody has it open, as the kernel does of its device.
+  const std::string file =
+      std::string(fabric.dir()) + "/" + softhca::kIssmDir + "/" + std::to_string(named->index);
+  if (mkfifo(file.c_str(), 0666) != 0 && errno != EEXIST) {
+    return -errno;
+  }
+  std::snprintf(path, static_cast<std::size_t>(max), "%s", file.c_str());
+  return 0;
 }
 
 SOFTHCA_EXPORT struct umad_device_node* umad_get_ca_device_list() {

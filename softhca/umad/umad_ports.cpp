@@ -4,22 +4,25 @@
 #include <fcntl.h>
 #include <infiniband/umad.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <bitset>
 #include <cerrno>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <span>
 
 #include "softhca/mad/mad.hpp"
+#include "softhca/mad/rmpp.hpp"
 #include "softhca/umad/agent_client.hpp"
 #include "softhca/umad/export.hpp"
 #include "softhca/umad/fabric_access.hpp"
+#include "softhca/umad/umad_socket.hpp"
 
 namespace {
 
@@ -29,12 +32,16 @@ using softhca::AgentRequest;
 using softhca::UmadHeader;
 
 constexpr int kSendRoomMs = 2000;
+constexpr int kGoneMs = 100;
+constexpr std::size_t kRmppHeaderEnd = 36;
 
 struct OpenPort {
   ~OpenPort() { close(control); }
   int control = -1;
-  std::mutex mutex;  // one request at a time on `control`; guards `agents`
+  std::mutex mutex;  // one request at a time on `control`; guards what follows
   std::bitset<softhca::kMaxAgentsPerPort> agents;
+  std::bitset<softhca::kMaxAgentsPerPort> rmpp;  // of these the agent cuts long messages
+  std::mutex receiving;                          // from looking at a message to taking it
 };
 
 class OpenPorts {
@@ -81,6 +88,7 @@ int do_register(int fd, const AgentRequest& request, std::uint32_t& agent_id) {
   }
   if (error == 0) {
     port->agents.set(reply.agent_id);
+    port->rmpp.set(reply.agent_id, request.rmpp_version != 0 && request.user_rmpp == 0);
     agent_id = reply.agent_id;
   } else {
     softhca::umad_complain("registering class 0x%x version %u: %s", request.mgmt_class,
@@ -116,6 +124,20 @@ int register_class(int fd, int mgmt_class, int version, std::uint8_t rmpp_versio
   return static_cast<int>(agent_id);
 }
 
+/// Threads that wait here may be cancelled, as in read() of the kernel's device: OpenSM ends so.
+/// Only the waiting itself may be, in frames without destructors: programs' threads are unwound by
+/// another copy of the runtime library than the one in here.
+class NoCancel {
+ public:
+  NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  NoCancel(const NoCancel&) = delete;
+  NoCancel& operator=(const NoCancel&) = delete;
+  ~NoCancel() { pthread_setcancelstate(before_, nullptr); }
+
+ private:
+  int before_ = 0;
+};
+
 /// 0 when something can be read, else a negative errno value.
 int wait_readable(int fd, int timeout_ms) {
   pollfd wait = {fd, POLLIN, 0};
@@ -124,6 +146,48 @@ int wait_readable(int fd, int timeout_ms) {
     return 0;
   }
   return ready == 0 ? -ETIMEDOUT : -EIO;
+}
+
+[[gnu::noinline]] bool is_open_port(int fd) {
+  const NoCancel uncancelled;
+  return OpenPorts::instance().find(fd) != nullptr;
+}
+
+/// Takes a message that is there. Its agent, or a negative errno value, also in errno.
+[[gnu::noinline]] int take_message(int fd, void* umad, int& length) {
+  const NoCancel uncancelled;
+  const std::shared_ptr<OpenPort> port = OpenPorts::instance().find(fd);
+  if (port == nullptr) {
+    return fail(EINVAL);
+  }
+  const std::lock_guard<std::mutex> lock(port->receiving);
+  UmadHeader header;
+  const softhca::UmadRead next = softhca::peek_umad(fd, header);
+  if (next == softhca::UmadRead::Nothing) {
+    return fail(EWOULDBLOCK);
+  }
+  if (next == softhca::UmadRead::End) {
+    // The agent has ended. Programs that just try again, as OpenSM does, shall not do only that.
+    static_cast<void>(poll(nullptr, 0, kGoneMs));
+    return fail(EIO);
+  }
+  const std::size_t data = header.length - sizeof header;
+  const std::size_t room = length < 0 ? 0 : static_cast<std::size_t>(length);
+  if (data > room) {
+    // It stays there for a larger buffer; the kernel tells the two cases apart.
+    std::memcpy(umad, &header, sizeof header);
+    length = static_cast<int>(data);
+    return fail(room < softhca::kMadSize ? EINVAL : ENOSPC);
+  }
+  softhca::UmadArrival arrival;
+  if (softhca::read_umad(fd, arrival) != softhca::UmadRead::Message) {
+    return fail(EIO);
+  }
+  std::memcpy(umad, &arrival.header, sizeof arrival.header);
+  std::copy(arrival.data.begin(), arrival.data.end(),
+            static_cast<std::uint8_t*>(umad_get_mad(umad)));
+  length = static_cast<int>(arrival.data.size());
+  return static_cast<int>(arrival.header.agent_id);
 }
 
 }  // namespace
@@ -198,6 +262,7 @@ SOFTHCA_EXPORT int umad_register2(int port_fd, struct umad_reg_attr* attr,
   request.mgmt_class = attr->mgmt_class;
   request.class_version = attr->mgmt_class_version;
   request.rmpp_version = attr->rmpp_version;
+  request.user_rmpp = (attr->flags & UMAD_USER_RMPP) != 0 ? 1 : 0;
   request.oui = attr->oui;
   request.method_mask = {attr->method_mask[0], attr->method_mask[1]};
   return do_register(port_fd, request, *agent_id);
@@ -222,6 +287,7 @@ SOFTHCA_EXPORT int umad_unregister(int portid, int agentid) {
 
 SOFTHCA_EXPORT int umad_send(int portid, int agentid, void* umad, int length, int timeout_ms,
                              int retries) {
+  const NoCancel uncancelled;
   const std::shared_ptr<OpenPort> port = OpenPorts::instance().find(portid);
   if (port == nullptr) {
     return fail(EINVAL);
@@ -230,25 +296,33 @@ SOFTHCA_EXPORT int umad_send(int portid, int agentid, void* umad, int length, in
   header->agent_id = static_cast<std::uint32_t>(agentid);
   header->timeout_ms = static_cast<std::uint32_t>(timeout_ms);
   header->retries = static_cast<std::uint32_t>(retries);
+  const std::span<const std::uint8_t> data(static_cast<const std::uint8_t*>(umad_get_mad(umad)),
+                                           static_cast<std::size_t>(std::max(length, 0)));
+  bool rmpp = false;
   {
     const std::lock_guard<std::mutex> lock(port->mutex);
     const bool known = agentid >= 0 &&
                        static_cast<std::uint32_t>(agentid) < softhca::kMaxAgentsPerPort &&
                        port->agents.test(static_cast<std::size_t>(agentid));
-    if (!known || length < static_cast<int>(softhca::kMadHeaderSize)) {
+    if (!known || data.size() < softhca::kMadHeaderSize) {
       errno = EINVAL;
       return -EIO;
     }
+    rmpp = port->rmpp.test(static_cast<std::size_t>(agentid));
   }
-  if (length > static_cast<int>(softhca::kMadSize)) {
-    softhca::umad_complain("a MAD of %d bytes: one of up to %zu can be sent", length,
+  // As the kernel: long messages are for agents with RMPP, and only if the message says so.
+  const bool may_be_long = rmpp && data.size() >= kRmppHeaderEnd && softhca::rmpp_active(data);
+  if (data.size() > (may_be_long ? softhca::kMaxUmadData : softhca::kMadSize)) {
+    softhca::umad_complain("a MAD of %d bytes: more than %zu need an agent with RMPP", length,
                            softhca::kMadSize);
-    errno = EMSGSIZE;
+    errno = EINVAL;
     return -EIO;
   }
-  const std::size_t size = sizeof(UmadHeader) + static_cast<std::size_t>(length);
-  for (;;) {
-    if (send(portid, umad, size, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(size)) {
+  UmadHeader sent;
+  std::memcpy(&sent, umad, sizeof sent);
+  const softhca::UmadMessage message(sent, data);
+  while (message.ok()) {
+    if (message.send(portid)) {
       return 0;
     }
     if (errno == EINTR) {
@@ -256,51 +330,40 @@ SOFTHCA_EXPORT int umad_send(int portid, int agentid, void* umad, int length, in
     }
     pollfd wait = {portid, POLLOUT, 0};
     if (errno != EAGAIN || poll(&wait, 1, kSendRoomMs) != 1) {
-      softhca::umad_complain("sending: %s", std::strerror(errno));
-      return -EIO;
+      break;
     }
   }
+  softhca::umad_complain("sending: %s", std::strerror(errno));
+  return -EIO;
 }
 
 SOFTHCA_EXPORT int umad_poll(int portid, int timeout_ms) {
-  if (OpenPorts::instance().find(portid) == nullptr) {
+  if (!is_open_port(portid)) {
     return fail(EINVAL);
   }
   return wait_readable(portid, timeout_ms);
 }
 
 SOFTHCA_EXPORT int umad_recv(int portid, void* umad, int* length, int timeout_ms) {
-  if (OpenPorts::instance().find(portid) == nullptr || umad == nullptr || length == nullptr) {
+  if (umad == nullptr || length == nullptr || !is_open_port(portid)) {
     return fail(EINVAL);
   }
   errno = 0;
-  if (timeout_ms != 0) {
-    const int error = wait_readable(portid, timeout_ms);
-    if (error < 0) {
-      if (errno == 0) {
-        errno = -error;
+  const bool may_block = timeout_ms != 0 || (fcntl(portid, F_GETFL) & O_NONBLOCK) == 0;
+  for (;;) {
+    if (may_block) {
+      const int error = wait_readable(portid, timeout_ms != 0 ? timeout_ms : -1);
+      if (error < 0) {
+        if (errno == 0) {
+          errno = -error;
+        }
+        return error;
       }
-      return error;
     }
+    const int result = take_message(portid, umad, *length);
+    if (result != -EWOULDBLOCK || !may_block) {
+      return result;
+    }
+    // Another thread was faster.
   }
-  const std::size_t room = *length < 0 ? 0 : static_cast<std::size_t>(*length);
-  std::array<std::uint8_t, sizeof(UmadHeader) + softhca::kMadSize> message;
-  // Look first: what does not fit stays there for a larger buffer.
-  const ssize_t got = recv(portid, message.data(), message.size(), MSG_PEEK);
-  if (got < 0) {
-    return errno == EAGAIN ? -EWOULDBLOCK : fail(errno);
-  }
-  if (got < static_cast<ssize_t>(sizeof(UmadHeader))) {
-    return fail(EIO);  // the agent has ended
-  }
-  const std::size_t data = static_cast<std::size_t>(got) - sizeof(UmadHeader);
-  if (data > room) {
-    std::memcpy(umad, message.data(), sizeof(UmadHeader));
-    *length = static_cast<int>(data);
-    return fail(EINVAL);
-  }
-  static_cast<void>(recv(portid, message.data(), message.size(), MSG_DONTWAIT));
-  std::memcpy(umad, message.data(), static_cast<std::size_t>(got));
-  *length = static_cast<int>(data);
-  return static_cast<int>(static_cast<ib_user_mad*>(umad)->agent_id);
 }

@@ -19,7 +19,8 @@ _USAGE = """ib-fabric - an InfiniBand fabric of several hosts on one machine, wi
   ib-fabric exec [--name NAME] [--preload LIB] HOST -- COMMAND…
   ib-fabric mpirun [--name NAME] [--preload LIB] ARGUMENTS OF MPIRUN…
   ib-fabric status [--name NAME] [--json]
-  ib-fabric sm [--name NAME] stop | start [opensm options]
+  ib-fabric sm [--name NAME] [--on HOST] stop | kill | start [opensm options]
+  ib-fabric sm [--name NAME] lid HOST[:PORT] LID
   ib-fabric sim [--name NAME] COMMAND OF IBSIM'S CONSOLE
   ib-fabric down [--name NAME] [--all]
 """
@@ -213,13 +214,25 @@ def _down_command(args: Sequence[str]) -> int:
 
 
 def _sm(args: Sequence[str]) -> int:
-    parser = _parser("sm", "ib-fabric sm [--name NAME] stop | start [opensm options]")
-    parser.add_argument("action", choices=("stop", "start"))
+    usage = (
+        "ib-fabric sm [--name NAME] [--on HOST] stop | kill | start [opensm options]\n"
+        "       ib-fabric sm [--name NAME] lid HOST[:PORT] LID"
+    )
+    parser = _parser("sm", usage)
+    parser.add_argument("--on", metavar="HOST", help="whose subnet manager (default the first's)")
+    parser.add_argument("action", choices=("stop", "kill", "start", "lid"))
     given, options = parser.parse_known_args(args)
-    if given.action == "stop" and options:
-        parser.error(f"stop takes no options: {' '.join(options)}")
+    request: dict[str, object] = {"do": f"sm-{given.action}", "host": given.on}
+    if given.action == "start":
+        request["options"] = spec.opensm_options(options)
+    elif given.action == "lid":
+        if len(options) != 2 or not options[1].isdigit():
+            parser.error("lid takes HOST or HOST:PORT, and a LID")
+        host, _, port = options[0].partition(":")
+        request |= {"host": host, "port": int(port or 1), "lid": int(options[1])}
+    elif options:
+        parser.error(f"{given.action} takes no options: {' '.join(options)}")
     place, _ = _running(given.name)
-    request = {"do": f"sm-{given.action}", "options": spec.opensm_options(options)}
     print(control.ask(place.control, request)["message"])
     return 0
 

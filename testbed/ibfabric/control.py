@@ -14,7 +14,7 @@ from typing import Any
 from .errors import FabricError
 
 kMaxMessage = 1 << 20
-_ANSWER_DEADLINE = 15.0
+_ANSWER_DEADLINE = 45.0
 _REQUEST_DEADLINE = 2.0
 
 

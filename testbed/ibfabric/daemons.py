@@ -12,7 +12,8 @@ from pathlib import Path
 
 kStopped = "stopped"  # the state of a daemon that was ended on request
 
-kOpensmLog = "opensm.log"
+kOpensm = "opensm"
+kOpensmLog = f"{kOpensm}.log"
 
 
 @dataclasses.dataclass
@@ -24,19 +25,24 @@ class Daemon:
     env: Mapping[str, str]
     cwd: Path
     log: Path
-    console: bool = False  # it reads commands from standard input
+    console: Path | None = None  # the FIFO that is its standard input, for commands
     process: subprocess.Popen[bytes] | None = None
     ended: str | None = None
+    console_fd: int | None = None
 
     def start(self, extra: Sequence[str] = ()) -> None:
         """Starts it; its output is appended to its log file."""
         self.ended = None
+        if self.console is not None and self.console_fd is None:
+            os.mkfifo(self.console, 0o600)
+            # For both directions: it never sees an end, and nobody waits for the other side.
+            self.console_fd = os.open(self.console, os.O_RDWR | os.O_CLOEXEC)
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [*self.argv, *extra],
                 env=dict(self.env),
                 cwd=self.cwd,
-                stdin=subprocess.PIPE if self.console else subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if self.console_fd is None else self.console_fd,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -56,9 +62,8 @@ class Daemon:
 
     def command(self, line: str) -> None:
         """Writes one line to its standard input."""
-        if self.process is not None and self.process.stdin is not None:
-            self.process.stdin.write(line.encode() + b"\n")
-            self.process.stdin.flush()
+        if self.console_fd is not None:
+            os.write(self.console_fd, line.encode() + b"\n")
 
     def failed(self) -> bool:
         """It has ended, and nobody asked for it."""
@@ -70,44 +75,58 @@ class Daemon:
         return self.ended or "running"
 
 
-def ibsim(argv0: str, sock: str, net: Path, cwd: Path, log: Path) -> Daemon:
-    """The simulator. Its console is our pipe, which must stay open."""
+def ibsim(argv0: str, sock: str, net: Path, console: Path, cwd: Path, log: Path) -> Daemon:
+    """The simulator. Its console is a FIFO, so that the agent can pull cables too."""
     env = {"PATH": os.defpath, "IBSIM_SOCKNAME": sock}
-    return Daemon("ibsim", [argv0, "-s", str(net)], env, cwd, log, console=True)
+    return Daemon("ibsim", [argv0, "-s", str(net)], env, cwd, log, console=console)
 
 
 def opensm(
     argv0: str,
-    umad2sim: str,
-    sock: str,
-    node: str,
+    attachment: Mapping[str, str],
+    name: str,
     cwd: Path,
     log_dir: Path,
     options: Sequence[str],
 ) -> Daemon:
-    """The subnet manager, attached to port 1 of `node`. Keeps its LIDs in `cwd` over restarts."""
+    """A subnet manager. Keeps its LIDs in `cwd` over restarts; its log is `name`.log.
+
+    `attachment` is the environment that connects it to the fabric: `on_softhca` or `on_umad2sim`.
+    """
     env = {
         "PATH": os.defpath,
-        "LD_PRELOAD": umad2sim,
-        "IBSIM_SOCKNAME": sock,
-        "SIM_HOST": node,
         "OSM_CACHE_DIR": str(cwd),
         "OSM_TMP_DIR": str(cwd),
+        **attachment,
     }
     # -d2: the log is written at once, for init waits for a line of it.
-    argv = [argv0, "-f", str(log_dir / kOpensmLog), "-d2", *options]
-    return Daemon("opensm", argv, env, cwd, log_dir / "opensm.out")
+    argv = [argv0, "-f", str(log_dir / f"{name}.log"), "-d2", *options]
+    return Daemon(name, argv, env, cwd, log_dir / f"{name}.out")
 
 
-def agent(softhca: str, sock: str, node: str, run: Path, cwd: Path, log: Path) -> Daemon:
-    """softhca's agent: the one client of ibsim that publishes the fabric to all hosts.
+def on_softhca(softhca: str, run: Path, host: str) -> dict[str, str]:
+    """OpenSM as a program on `host`: all its management datagrams go through softhca's umad."""
+    return {
+        "LD_PRELOAD": f"{softhca}/libsofthca.so",
+        "SOFTHCA_DIR": str(run),
+        "SOFTHCA_HOST": host,
+    }
 
-    It speaks ibsim's protocol itself, so umad2sim is not preloaded.
-    """
+
+def on_umad2sim(umad2sim: str, sock: str, node: str) -> dict[str, str]:
+    """OpenSM without softhca: a client of ibsim, attached to port 1 of `node`."""
+    return {"LD_PRELOAD": umad2sim, "IBSIM_SOCKNAME": sock, "SIM_HOST": node}
+
+
+def agent(
+    softhca: str, sock: str, node: str, run: Path, console: Path, cwd: Path, log: Path
+) -> Daemon:
+    """softhca's agent: the one client of ibsim, whose protocol it speaks itself."""
     env = {
         "PATH": os.defpath,
         "IBSIM_SOCKNAME": sock,
         "SIM_HOST": node,
         "SOFTHCA_DIR": str(run),
     }
-    return Daemon("softhca-agent", [f"{softhca}/softhca-agent"], env, cwd, log)
+    argv = [f"{softhca}/softhca-agent", "--console", str(console)]
+    return Daemon("softhca-agent", argv, env, cwd, log)

@@ -18,13 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import control, daemons, hosts, linux, ports, readiness, spec
+from . import control, daemons, hosts, linux, managers, ports, readiness, spec
 from .state import FabricDir
 from .topology import Topology
 
 _PROMPT = re.compile(r"sim(?: \(inactive\))?> \Z")
-_SM_STOP_DEADLINE = 3.0
-_SM_START_DEADLINE = 10.0
+_AGENT_DEADLINE = 30.0
 kSocketName = "ib-fabric"  # abstract, hence scoped by the fabric's network namespace
 
 
@@ -46,6 +45,9 @@ class Init:
         self.readiness = readiness.Readiness(place, what, topology)
         # OpenSM and the agent look at the fabric from the first host.
         self.sm_node = self.readiness.first_node
+        self.managers = managers.Managers(
+            place, what, self.daemons, self.attachment, self.reap
+        )
 
     def run(self) -> None:
         """Brings everything up and serves until killed."""
@@ -78,30 +80,18 @@ class Init:
             f"simulator: {self.topology.count('Switch')} switches, "
             f"{self.topology.count('Ca')} HCAs ({what.topology})"
         )
-        preload = spec.umad2sim()
+        console = place.run / "ibsim.console"
         ibsim = daemons.ibsim(
             spec.program("ibsim", "ibsim-utils"),
             kSocketName,
             place.net,
+            console,
             place.run,
             place.log / "ibsim.log",
         )
         self.daemons["ibsim"] = ibsim
         ibsim.start()
         self.wait_for(lambda: _PROMPT.search(_text(ibsim.log)) is not None, 10.0, ibsim)
-        sm = daemons.opensm(
-            spec.program("opensm", "opensm"),
-            preload,
-            kSocketName,
-            self.sm_node,
-            place.run,
-            place.log,
-            what.opensm_options,
-        )
-        self.daemons["opensm"] = sm
-        if what.opensm:
-            self.step(f"subnet manager: OpenSM on {what.hosts[0]}")
-            sm.start()
         if what.softhca is not None:
             self.step("softhca's agent")
             agent = daemons.agent(
@@ -109,11 +99,24 @@ class Init:
                 kSocketName,
                 self.sm_node,
                 place.softhca,
+                console,
                 place.run,
                 place.log / "agent.log",
             )
             self.daemons["softhca-agent"] = agent
             agent.start()
+            # OpenSM is a client of the agent.
+            self.wait_for((place.softhca / "agent.ready").exists, _AGENT_DEADLINE, agent)
+        sm = self.managers.on(what.hosts[0])
+        if what.opensm:
+            self.step(f"subnet manager: OpenSM on {what.hosts[0]}")
+            sm.start()
+
+    def attachment(self, host: str) -> dict[str, str]:
+        """How an OpenSM on `host` is connected to the fabric."""
+        if self.spec.softhca is not None:
+            return daemons.on_softhca(self.spec.softhca, self.place.softhca, host)
+        return daemons.on_umad2sim(spec.umad2sim(), kSocketName, self.sm_node)
 
     def start_hosts(self) -> None:
         names = self.spec.hosts
@@ -198,17 +201,10 @@ class Init:
         match request.get("do"):
             case "status":
                 return self.status()
-            case "sm-stop":
-                return self.sm_stop()
-            case "sm-start":
-                options = request.get("options", [])
-                if not isinstance(options, list) or not all(isinstance(o, str) for o in options):
-                    raise ValueError("options must be a list of strings")
-                return self.sm_start(options)
             case "sim":
                 return self.simulator(str(request.get("command", "")))
-            case other:
-                raise ValueError(f"unknown request {other!r}")
+            case _:
+                return self.sm_request(request)
 
     def status(self) -> dict[str, Any]:
         return {
@@ -217,37 +213,25 @@ class Init:
             "lost_hosts": self.lost_hosts,
         }
 
-    def sm_stop(self) -> dict[str, Any]:
-        sm = self.daemons["opensm"]
-        if sm.pid is None:
-            return {"message": f"opensm is {sm.state()}"}
-        os.kill(sm.pid, signal.SIGTERM)
-        end = time.monotonic() + _SM_STOP_DEADLINE
-        while sm.pid is not None:
-            if time.monotonic() > end:
-                os.kill(sm.pid, signal.SIGKILL)
-                end += _SM_STOP_DEADLINE
-            time.sleep(0.02)
-            self.reap()
-        how, sm.ended = sm.ended, daemons.kStopped
-        return {"message": f"opensm {how}"}
-
-    def sm_start(self, options: list[str]) -> dict[str, Any]:
-        sm = self.daemons["opensm"]
-        if sm.pid is not None:
-            return {"message": "opensm is running already"}
-        log = self.place.log / daemons.kOpensmLog
-        since = log.stat().st_size if log.exists() else 0
-        sm.start(options)
-        end = time.monotonic() + _SM_START_DEADLINE
-        while not readiness.subnet_up(log, since):
-            self.reap()
-            if sm.failed():
-                raise ValueError(f"opensm {sm.ended}; its log: {sm.log}")
-            if time.monotonic() > end:
-                raise ValueError(f"opensm runs but has not finished a sweep; its log: {log}")
-            time.sleep(0.02)
-        return {"message": "opensm started; the subnet is up"}
+    def sm_request(self, request: dict[str, Any]) -> dict[str, Any]:
+        host = str(request.get("host") or self.spec.hosts[0])
+        match request.get("do"):
+            case "sm-stop":
+                return self.managers.stop(host)
+            case "sm-kill":
+                return self.managers.stop(host, signal.SIGKILL)
+            case "sm-start":
+                options = request.get("options", [])
+                if not isinstance(options, list) or not all(isinstance(o, str) for o in options):
+                    raise ValueError("options must be a list of strings")
+                return self.managers.start(host, options)
+            case "sm-lid":
+                port, lid = request.get("port"), request.get("lid")
+                if not isinstance(port, int) or not isinstance(lid, int) or not 0 < lid < 0xC000:
+                    raise ValueError("a LID is 1 to 49151")
+                return self.managers.set_lid(self.readiness.port_guid(host, port), lid)
+            case other:
+                raise ValueError(f"unknown request {other!r}")
 
     def simulator(self, command: str) -> dict[str, Any]:
         ibsim = self.daemons["ibsim"]

@@ -17,7 +17,12 @@ _NO_AGENT = "softhca's agent has not published the fabric"
 def subnet_up(log: Path, since: int) -> bool:
     """Has OpenSM written, after `since` bytes of its log, that a sweep is complete? Ports are
     ACTIVE a little earlier, when it does not answer path queries yet."""
-    return log.exists() and "SUBNET UP" in ports.tail(log, since)
+    return logged(log, since, "SUBNET UP")
+
+
+def logged(log: Path, since: int, text: str) -> bool:
+    """Does a log hold `text` after its first `since` bytes?"""
+    return log.exists() and text in ports.tail(log, since)
 
 
 class Readiness:
@@ -39,6 +44,14 @@ class Readiness:
     def first_node(self) -> str:
         """The id of the first host's first HCA."""
         return next(iter(self.hcas))
+
+    def port_guid(self, host: str, number: int) -> int:
+        """The GUID of a port of a host's first HCA, as the simulator makes it."""
+        for ident, name in self.hcas.items():
+            node = self.by_id[ident]
+            if name == host and number in node.links and node.guid is not None:
+                return node.guid + number
+        raise ValueError(f"{host} has no port {number} with a cable on its first HCA")
 
     def missing(self, ibsim: Daemon) -> list[str]:
         """What is not ready yet, for people; empty when all is."""

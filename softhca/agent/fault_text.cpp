@@ -9,13 +9,13 @@
 namespace softhca {
 namespace {
 
-const std::map<std::string_view, FaultAction> kActions = {
+const std::map<std::string_view, FaultAction> actions_by_name = {
     {"drop", FaultAction::Drop},       {"duplicate", FaultAction::Duplicate},
     {"delay", FaultAction::Delay},     {"reorder", FaultAction::Reorder},
     {"corrupt", FaultAction::Corrupt}, {"busy", FaultAction::Busy},
     {"rate", FaultAction::Rate}};
 
-const std::map<std::string_view, std::uint8_t> kClasses = {
+const std::map<std::string_view, std::uint8_t> classes_by_name = {
     {"sa", kClassSa}, {"cm", kClassCm}, {"perf", kClassPerf}};
 
 template <typename T>
@@ -57,10 +57,10 @@ std::string set_option(GsiRule& rule, std::string_view name, const std::string& 
     return ports.empty() ? "no port \"" + value + "\"; HOST, HOST:PORT or HOST:DEVICE:PORT" : "";
   }
   if (name == "--class") {
-    const auto known = kClasses.find(value);
+    const auto known = classes_by_name.find(value);
     return take(rule.mgmt_class,
-                known != kClasses.end() ? std::optional(known->second)
-                                        : number<std::uint8_t>(value, 1, 255),
+                known != classes_by_name.end() ? std::optional(known->second)
+                                               : number<std::uint8_t>(value, 1, 255),
                 "sa, cm, perf or a number up to 255");
   }
   if (name == "--attr") {
@@ -106,7 +106,7 @@ std::string set_options(GsiRule& rule, std::span<const std::string> words, const
     if (i + 1 == words.size()) {
       return words[i] + " needs a value";
     }
-    const std::string mistake = set_option(rule, words[i], words[i + 1], view);
+    std::string mistake = set_option(rule, words[i], words[i + 1], view);
     if (!mistake.empty()) {
       return mistake;
     }
@@ -163,8 +163,8 @@ std::vector<PortIndex> ports_by_name(std::string_view text, const FabricView& vi
 std::variant<GsiRule, FaultMistake> parse_gsi_rule(std::span<const std::string> words,
                                                    const FabricView& view) {
   GsiRule rule;
-  const auto action = words.empty() ? kActions.end() : kActions.find(words.front());
-  if (action == kActions.end() || action->second == FaultAction::Rate ||
+  const auto action = words.empty() ? actions_by_name.end() : actions_by_name.find(words.front());
+  if (action == actions_by_name.end() || action->second == FaultAction::Rate ||
       action->second == FaultAction::Busy) {
     return FaultMistake{"gsi needs drop, duplicate, delay, reorder or corrupt, or list or clear"};
   }

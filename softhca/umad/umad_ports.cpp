@@ -33,6 +33,7 @@ using softhca::UmadHeader;
 
 constexpr int kSendRoomMs = 2000;
 constexpr int kGoneMs = 100;
+constexpr std::uint32_t kOpenIbOui = 0x001405;
 constexpr std::size_t kRmppHeaderEnd = 36;
 
 struct OpenPort {
@@ -235,11 +236,9 @@ SOFTHCA_EXPORT int umad_get_fd(int portid) {
 
 SOFTHCA_EXPORT int umad_register(int portid, int mgmt_class, int mgmt_version,
                                  std::uint8_t rmpp_version, long method_mask[16 / sizeof(long)]) {
-  if (is_vendor2(mgmt_class)) {
-    softhca::umad_complain("class 0x%x needs an OUI", static_cast<unsigned>(mgmt_class));
-    return fail(EINVAL);
-  }
-  return register_class(portid, mgmt_class, mgmt_version, rmpp_version, 0, method_mask);
+  // As libibumad: a vendor class without an OUI is OpenIB's.
+  const std::uint32_t oui = is_vendor2(mgmt_class) ? kOpenIbOui : 0;
+  return register_class(portid, mgmt_class, mgmt_version, rmpp_version, oui, method_mask);
 }
 
 SOFTHCA_EXPORT int umad_register_oui(int portid, int mgmt_class, std::uint8_t rmpp_version,

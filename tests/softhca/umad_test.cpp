@@ -244,7 +244,8 @@ TEST_F(Umad, VendorClassesAreToldApartByOui) {
   EXPECT_LT(umad_register_oui(fd_, 0x32, 0, ours.data(), mask.data()), 0);
   EXPECT_GE(umad_register_oui(fd_, 0x32, 0, theirs.data(), mask.data()), 0);
   EXPECT_LT(umad_register_oui(fd_, 0x0A, 0, ours.data(), mask.data()), 0) << "no such range";
-  EXPECT_LT(add(fd_, 0x32, 1, kGetAndSet), 0) << "an OUI is wanted";
+  EXPECT_LT(add(fd_, 0x32, 1, kGetAndSet), 0) << "without an OUI it is OpenIB's, which is taken";
+  EXPECT_GE(add(fd_, 0x32, 1, kNoMethods), 0);
   umad_reg_attr attr = {};
   attr.mgmt_class = 0x0C;
   attr.mgmt_class_version = 1;

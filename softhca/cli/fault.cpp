@@ -10,8 +10,156 @@
 
 #include "softhca/cli/fault.hpp"
 #include "softhca/cli/fault_agent.hpp"
+#include "softhca/fabric/fabric_view.hpp"
+
+namespace softhca::cli {
+namespace {
+
+constexpr double kMillion = 1e6;
+
+constexpr char kHelp[] =
+    "usage: softhca fault ud [--drop P] [--duplicate P] [--reorder P] [--seed N]\n"
+    "       softhca fault async [--delay US] [--seed N] | off\n"
+    "       softhca fault show\n"
+    "       softhca fault clear\n"
+    "`ud` sets what happens to each UD datagram, unicast or multicast, when it is sent by verbs:\n"
+    "  --drop P       lost with probability P\n"
+    "  --duplicate P  delivered twice\n"
+    "  --reorder P    held back until the sender's next datagram or for 2 ms\n"
+    "  --seed N       of the draws: the n-th datagram after this command always fares alike\n"
+    "P is 0 to 1, or a percentage like 20%. What is not given is 0. It holds for every host and\n"
+    "every process of the fabric at once, until changed or cleared; `softhca stats` counts it.\n"
+    "`async` has work requests executed and completed after they were posted, as on hardware, "
+    "with\n"
+    "delays of up to US microseconds (200) drawn from the seed. A queue pair keeps its order, "
+    "several\n"
+    "interleave. `clear` leaves this mode as it is.\n";
+
+/// 0 and `settings` filled in, or the exit status.
+int parse_ud(std::span<char* const> args, hca::UdFaultSettings& settings) {
+  for (std::size_t i = 0; i < args.size(); i += 2) {
+    const std::string_view option = args[i];
+    if (i + 1 == args.size()) {
+      return wrong_usage("a value is missing after ", args[i]);
+    }
+    const char* text = args[i + 1];
+    if (option == "--seed") {
+      const auto seed = parse_number(text);
+      if (!seed) {
+        return wrong_usage("--seed wants a number, not ", text);
+      }
+      settings.seed = *seed;
+      continue;
+    }
+    std::uint32_t* target = option == "--drop"        ? &settings.drop_ppm
+                            : option == "--duplicate" ? &settings.duplicate_ppm
+                            : option == "--reorder"   ? &settings.reorder_ppm
+                                                      : nullptr;
+    if (target == nullptr) {
+      return wrong_usage("unknown option ", args[i]);
+    }
+    const auto ppm = parse_probability(text);
+    if (!ppm) {
+      return wrong_usage("a probability is 0 to 1 or 0% to 100%, not ", text);
+    }
+    *target = *ppm;
+  }
+  return 0;
+}
+
+void show(const hca::UdFaultSettings& settings) {
+  std::printf("ud drop %g duplicate %g reorder %g seed %llu\n", settings.drop_ppm / kMillion,
+              settings.duplicate_ppm / kMillion, settings.reorder_ppm / kMillion,
+              static_cast<unsigned long long>(settings.seed));
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> parse_probability(const char* text) {
+  char* end = nullptr;
+  errno = 0;
+  double value = std::strtod(text, &end);
+  if (end == text || errno != 0) {
+    return std::nullopt;
+  }
+  if (*end == '%') {
+    value /= 100;
+    ++end;
+  }
+  if (*end != '\0' || !(value >= 0) || value > 1) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(std::lround(value * kMillion));
+}
+
+std::optional<std::uint64_t> parse_number(const char* text) {
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long value = std::strtoull(text, &end, 0);
+  if (end == text || *end != '\0' || errno != 0 || *text == '-') {
+    return std::nullopt;
+  }
+  return value;
+}
+
+int wrong_usage(const char* what, const char* detail) {
+  std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, kHelp);
+  return 2;
+}
+
+std::unique_ptr<hca::Faults> open_faults(const Invocation& call) {
+  // Anywhere else the settings would be stored and never looked at.
+  if (FabricView::attach(call.dir.c_str()) == nullptr && errno != ENODEV && errno != EAGAIN) {
+    report_no_fabric(call.dir);
+    return nullptr;
+  }
+  auto faults = hca::Faults::attach(call.dir.c_str());
+  if (!faults) {
+    std::fprintf(stderr, "softhca: cannot open %s/%s: %s\n", call.dir.c_str(), hca::kFaultsFile,
+                 std::strerror(errno));
+  }
+  return faults;
+}
+
+int run_fault(const Invocation& call) {
+  const std::string_view command = call.args.empty() ? "" : call.args.front();
+  if (command == "help" || command == "--help") {
+    std::fputs(kHelp, stdout);
+    std::fputs(agent_fault_help, stdout);
+    return 0;
+  }
   if (is_agent_fault(command)) {
     return run_agent_fault(call);
   }
   const bool known =
       command == "ud" || command == "async" || command == "show" || command == "clear";
+  if (!known) {
+    return wrong_usage(command.empty() ? "what?" : "unknown command ",
+                       command.empty() ? "" : call.args.front());
+  }
+  const Words rest = call.args.subspan(1);
+  if (command == "async") {
+    return fault_async(call, rest);
+  }
+  hca::UdFaultSettings settings;
+  if (command == "ud") {
+    const int status = parse_ud(rest, settings);
+    if (status != 0) {
+      return status;
+    }
+  } else if (!rest.empty()) {
+    return wrong_usage("unexpected argument ", rest.front());
+  }
+  const auto faults = open_faults(call);
+  if (!faults) {
+    return 1;
+  }
+  if (command != "show") {
+    faults->set(settings);
+  }
+  show(faults->settings());
+  show_async(faults->asynchrony());
+  return 0;
+}
+
+}  // namespace softhca::cli

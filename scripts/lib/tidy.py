@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLEAN = ROOT / "build" / "tidy"
+#: A project of its own, built only against an installed wireup.
+CONSUMER = "tests/install/consumer"
 #: The commit to compare with, where there is no other branch to compare with.
 BASE_VARIABLE = "WIREUP_BASE"
 
@@ -31,7 +33,7 @@ def tracked_sources() -> list[str]:
 
 
 def tracked_units() -> list[str]:
-    return git("ls-files", "*.cpp")
+    return git("ls-files", "*.cpp", f":!{CONSUMER}")
 
 
 def base() -> str:
@@ -49,7 +51,7 @@ def base() -> str:
 
 def changed_units() -> list[str]:
     """Translation units that differ from the base, committed or not, and those that are new."""
-    changed = git("diff", "--name-only", "--diff-filter=d", base(), "--", "*.cpp")
+    changed = git("diff", "--name-only", "--diff-filter=d", base(), "--", "*.cpp", f":!{CONSUMER}")
     new = git("ls-files", "--others", "--exclude-standard", "--", "*.cpp")
     return sorted({*changed, *new})
 

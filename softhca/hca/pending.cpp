@@ -2,10 +2,10 @@
 #include "softhca/hca/pending.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 
 #include "softhca/hca/clock.hpp"
 

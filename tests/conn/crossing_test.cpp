@@ -86,9 +86,11 @@ std::uint64_t hash_of(const Model& model) {
   hash = mix(hash, in_flight);
   hash = mix(hash, model.debts.size());
   for (const End& end : model.ends) {
-    hash = mix(hash, end.connected * 10000 + end.disconnected * 100 + end.failed);
-    hash =
-        mix(hash, end.next_qpn * 100 + end.engine.ready_count() * 10 + end.engine.pending_count());
+    for (const std::uint64_t number : std::initializer_list<std::uint64_t>{
+             end.connected, end.disconnected, end.failed, end.next_qpn, end.engine.ready_count(),
+             end.engine.pending_count()}) {
+      hash = mix(hash, number);
+    }
     for (const auto count : end.engine.cm_counters().received) {
       hash = mix(hash, count);
     }

@@ -113,7 +113,8 @@ TEST(VerbsFailure, APrivilegedQKeyNeedsAPrivilege) {
 
 TEST(VerbsFailure, NoMemoryUnderALimitIsTheLimit) {
   // This process may hold CAP_IPC_LOCK, which makes the limit not the reason.
-  const Error error = creation_error("a thing of 100 entries", "fake0", ENOMEM, 300 * 1024);
+  const Error error =
+      creation_error("a thing of 100 entries", "fake0", ENOMEM, std::size_t{300} * 1024);
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
   if (error.is(Errc::MemlockLimit)) {

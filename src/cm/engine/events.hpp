@@ -109,6 +109,6 @@ using Event = std::variant<ReqReceived, RepReceived, Established, Rejected, Fail
                            TimewaitExit>;
 
 /// The connection that an event is about.
-[[nodiscard]] Handle handle_of(const Event& event) noexcept;
+[[nodiscard]] Handle handle_of(const Event& event);
 
 }  // namespace wireup::cm

@@ -89,7 +89,7 @@ std::string_view drop_reason_name(DropReason reason) noexcept {
   return "unknown";
 }
 
-Handle handle_of(const Event& event) noexcept {
+Handle handle_of(const Event& event) {
   return std::visit([](const auto& e) { return e.handle; }, event);
 }
 

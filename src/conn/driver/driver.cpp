@@ -76,7 +76,7 @@ std::optional<UserEvent> Driver::poll_event() {
   if (events_.empty()) {
     return std::nullopt;
   }
-  UserEvent event = std::move(events_.front());
+  const UserEvent event = events_.front();
   events_.pop_front();
   if (events_.empty() && is_signalled_) {
     waker_.clear_signal();

@@ -117,7 +117,7 @@ class Driver {
   void run(const ConnectQp& command, Instant now);
   void run(const BreakQp& command, Instant now);
   void run(const ReleaseQp& command, Instant now);
-  void deliver(Event event);
+  void deliver(const Event& event);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   // Declared in the order of dependence: what comes first dies last.

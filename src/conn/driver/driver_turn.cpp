@@ -178,7 +178,7 @@ void Driver::pump(Instant now) {
       any = true;
     }
     while (auto event = engine_->poll_event()) {
-      deliver(std::move(*event));
+      deliver(*event);
       any = true;
     }
     if (!any) {
@@ -231,8 +231,8 @@ void Driver::run(const ReleaseQp& command, Instant /*now*/) {
   qps_->release(command.id);
 }
 
-void Driver::deliver(Event event) {
-  UserEvent result{std::move(event), nullptr};
+void Driver::deliver(const Event& event) {
+  UserEvent result{event, nullptr};
   if (const auto* connected = std::get_if<Connected>(&result.event); connected != nullptr) {
     qps_->lend(connected->id);
     result.qp = qps_->find(connected->id);
@@ -245,7 +245,7 @@ void Driver::deliver(Event event) {
     waker_.signal();
     is_signalled_ = true;
   }
-  events_.push_back(std::move(result));
+  events_.push_back(result);
 }
 
 std::optional<Instant> Driver::next_deadline() const {

@@ -23,7 +23,7 @@ class NodePaths final : public PathSource {
     if (!resolution.has_value()) {
       return std::nullopt;
     }
-    return PathAnswer{resolution->key, std::move(resolution->path)};
+    return PathAnswer{resolution->key, resolution->path};
   }
   int fd() const noexcept override { return client_.fd(); }
   std::optional<Instant> poll_timeout() const override { return client_.poll_timeout(); }

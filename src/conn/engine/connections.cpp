@@ -206,7 +206,7 @@ void Engine::take_transmits(Connection* sender) {
       sender->comm_id = comm_id;
       by_comm_id_[comm_id] = sender->id;
     }
-    transmits_.push_back(std::move(*transmit));
+    transmits_.push_back(*transmit);
   }
 }
 

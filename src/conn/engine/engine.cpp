@@ -187,12 +187,15 @@ void Engine::handle_qp_connected(ConnectionId id, const Result<>& done, Instant 
     give_up(id, {.step = Step::Qp, .error = done.error()}, now);
   } else if (c->role == Role::Passive) {
     send_reply(*c, now);
-  } else if (c->role == Role::Loopback) {
-    become_ready(*c, now);
-  } else if (auto sent = cm_.establish(*c->handle, serialize(identity(c->epoch)), now); !sent) {
-    give_up(id, {.step = Step::Reply, .error = sent.error(), .may_pass = true}, now);
   } else {
-    become_ready(*c, now);
+    const Result<> told = c->role == Role::Loopback
+                              ? Result<>{}
+                              : cm_.establish(*c->handle, serialize(identity(c->epoch)), now);
+    if (told) {
+      become_ready(*c, now);
+    } else {
+      give_up(id, {.step = Step::Reply, .error = told.error(), .may_pass = true}, now);
+    }
   }
   drain_cm(now);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What happens when processes die or are stopped.
-#include <signal.h>
 #include <sys/wait.h>
+
+#include <csignal>
 
 #include "softhca/hca/rig.hpp"
 #include "softhca/hca/robust_lock.hpp"
@@ -14,7 +15,7 @@ class Child {
  public:
   /// `body` gets the pipe end to report on and must not return.
   template <typename Body>
-  explicit Child(Body&& body) {
+  explicit Child(const Body& body) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
     pid_ = ::fork();

@@ -17,24 +17,6 @@ namespace {
 
 constexpr double kMillion = 1e6;
 
-constexpr char kHelp[] =
-    "usage: softhca fault ud [--drop P] [--duplicate P] [--reorder P] [--seed N]\n"
-    "       softhca fault async [--delay US] [--seed N] | off\n"
-    "       softhca fault show\n"
-    "       softhca fault clear\n"
-    "`ud` sets what happens to each UD datagram, unicast or multicast, when it is sent by verbs:\n"
-    "  --drop P       lost with probability P\n"
-    "  --duplicate P  delivered twice\n"
-    "  --reorder P    held back until the sender's next datagram or for 2 ms\n"
-    "  --seed N       of the draws: the n-th datagram after this command always fares alike\n"
-    "P is 0 to 1, or a percentage like 20%. What is not given is 0. It holds for every host and\n"
-    "every process of the fabric at once, until changed or cleared; `softhca stats` counts it.\n"
-    "`async` has work requests executed and completed after they were posted, as on hardware, "
-    "with\n"
-    "delays of up to US microseconds (200) drawn from the seed. A queue pair keeps its order, "
-    "several\n"
-    "interleave. `clear` leaves this mode as it is.\n";
-
 /// 0 and `settings` filled in, or the exit status.
 int parse_ud(std::span<char* const> args, hca::UdFaultSettings& settings) {
   for (std::size_t i = 0; i < args.size(); i += 2) {
@@ -103,7 +85,7 @@ std::optional<std::uint64_t> parse_number(const char* text) {
 }
 
 int wrong_usage(const char* what, const char* detail) {
-  std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, kHelp);
+  std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, verbs_fault_help);
   return 2;
 }
 
@@ -124,22 +106,30 @@ std::unique_ptr<hca::Faults> open_faults(const Invocation& call) {
 int run_fault(const Invocation& call) {
   const std::string_view command = call.args.empty() ? "" : call.args.front();
   if (command == "help" || command == "--help") {
-    std::fputs(kHelp, stdout);
+    std::fputs(verbs_fault_help, stdout);
     std::fputs(agent_fault_help, stdout);
     return 0;
   }
   if (is_agent_fault(command)) {
     return run_agent_fault(call);
   }
-  const bool known =
-      command == "ud" || command == "async" || command == "show" || command == "clear";
-  if (!known) {
-    return wrong_usage(command.empty() ? "what?" : "unknown command ",
-                       command.empty() ? "" : call.args.front());
+  if (command.empty()) {
+    return wrong_usage("what?", "");
   }
   const Words rest = call.args.subspan(1);
+  const bool action = !rest.empty() && rest.front()[0] != '-';
   if (command == "async") {
     return fault_async(call, rest);
+  }
+  if (command == "qkeys") {
+    return fault_qkeys(call, rest);
+  }
+  if ((command == "ud" && action) || command == "rc" || command == "error" || command == "call" ||
+      command == "limit") {
+    return fault_rule(call, call.args.front(), rest);
+  }
+  if (command != "ud" && command != "show" && command != "clear") {
+    return wrong_usage("unknown command ", call.args.front());
   }
   hca::UdFaultSettings settings;
   if (command == "ud") {
@@ -157,8 +147,13 @@ int run_fault(const Invocation& call) {
   if (command != "show") {
     faults->set(settings);
   }
+  if (command == "clear") {
+    faults->clear_rules();
+  }
   show(faults->settings());
   show_async(faults->asynchrony());
+  show_qkeys(*faults);
+  show_rules(call, *faults);
   return 0;
 }
 

@@ -15,6 +15,9 @@ namespace softhca::cli {
 /// The words behind the subcommand.
 using Words = std::span<char* const>;
 
+/// What `softhca fault help` says of the faults of verbs.
+extern const char verbs_fault_help[];
+
 /// "0.2" or "20%" as parts per million.
 std::optional<std::uint32_t> parse_probability(const char* text);
 std::optional<std::uint64_t> parse_number(const char* text);
@@ -27,6 +30,12 @@ std::unique_ptr<hca::Faults> open_faults(const Invocation& call);
 
 int fault_async(const Invocation& call, Words words);
 
+/// `command` is ud, rc, error, call or limit.
+int fault_rule(const Invocation& call, const char* command, Words words);
+int fault_qkeys(const Invocation& call, Words words);
+
 void show_async(const hca::Asynchrony& mode);
+void show_qkeys(const hca::Faults& faults);
+void show_rules(const Invocation& call, const hca::Faults& faults);
 
 }  // namespace softhca::cli

@@ -5,8 +5,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "softhca/hca/asynchrony.hpp"
+#include "softhca/hca/fault_rules.hpp"
 
 namespace softhca::hca {
 
@@ -57,8 +60,28 @@ class Faults {
   [[nodiscard]] Asynchrony asynchrony() const;
   void set_asynchrony(const Asynchrony& mode);
 
+  /// The kernel's rule since 2023: only the privileged may give a QP a Q_Key with the top bit set.
+  [[nodiscard]] bool qkeys_restricted() const;
+  void restrict_qkeys(bool on);
+
+  /// False when there are kMaxRules already.
+  bool add(const FaultRule& rule);
+  void clear_rules();
+  [[nodiscard]] std::vector<RuleReport> rules() const;
+
+  /// The first rule of a kind that hits. One load when there is no rule of the kind.
+  std::optional<FaultRule> strike(RuleKind kind, const Traffic& traffic) {
+    return has(kind) ? look_up(kind, traffic) : std::nullopt;
+  }
+  /// Whether there is a rule of a kind at all.
+  [[nodiscard]] bool has(RuleKind kind) const;
+
+  /// The lowest value that rules set for a limit at an HCA with the port `at`.
+  [[nodiscard]] std::optional<std::uint64_t> limit(Limit what, PortIndex at) const;
+
  private:
   explicit Faults(FaultsFile* file) : file_(file) {}
+  std::optional<FaultRule> look_up(RuleKind kind, const Traffic& traffic);
   FaultsFile* file_;
 };
 

@@ -3,34 +3,23 @@
 
 #include <linux/capability.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <array>
+#include "softhca/hca/capability.hpp"
 
 namespace softhca::hca {
-namespace {
-
-bool may_lock_without_limit() {
-  __user_cap_header_struct header{};
-  header.version = _LINUX_CAPABILITY_VERSION_3;
-  header.pid = 0;
-  std::array<__user_cap_data_struct, 2> data{};
-  if (::syscall(SYS_capget, &header, data.data()) != 0) {
-    return false;
-  }
-  static_assert(CAP_IPC_LOCK < 32);
-  return (data[0].effective & (1U << CAP_IPC_LOCK)) != 0;
-}
-
-}  // namespace
 
 bool Memlock::charge(std::uint64_t pages) {
   constexpr std::uint64_t kPage = 4096;
   const std::uint64_t total = pages_.fetch_add(pages, std::memory_order_relaxed) + pages;
+  const auto lowered =
+      faults_ != nullptr ? faults_->limit(Limit::Memory, at_) : std::optional<std::uint64_t>{};
+  if (lowered && total > *lowered / kPage) {
+    uncharge(pages);
+    return false;
+  }
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      total > limit.rlim_cur / kPage && !may_lock_without_limit()) {
+      total > limit.rlim_cur / kPage && !has_capability(CAP_IPC_LOCK)) {
     uncharge(pages);
     return false;
   }

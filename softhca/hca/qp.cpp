@@ -62,6 +62,11 @@ std::unique_ptr<Qp> Qp::create(Runtime& runtime, const QpInit& init, int& error)
     return nullptr;
   }
   error = ENOMEM;
+  const auto most = init.ports.empty() ? std::optional<std::uint64_t>{}
+                                       : runtime.faults().limit(Limit::Qps, init.ports.front());
+  if (most && runtime.registry().count_qps(init.hca) >= *most) {
+    return nullptr;
+  }
   const std::uint64_t pages = ring_pages(init);
   if (!runtime.memlock().charge(pages)) {
     return nullptr;

@@ -112,6 +112,8 @@ class Qp final : public PendingTask {
   void accept(const ibv_send_wr& wr);
   Step attempt(const SendRequest& request, RetryState& retry);
   Step no_answer(RetryState& retry);
+  std::optional<Step> suffer_rules(const SendRequest& request, RetryState& retry);
+  [[nodiscard]] bool path_broken(bool backwards);
   void enqueue(const SendRequest& request, const Asynchrony& mode);
   [[nodiscard]] bool may_execute() const;
   void execute_next(const Asynchrony& mode);

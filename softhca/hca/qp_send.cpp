@@ -65,6 +65,20 @@ bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
   }
 }
 
+/// Whether an outcome was made by the peer and not by this side alone.
+bool came_from_peer(const Outcome& outcome) {
+  switch (outcome.kind) {
+    case Outcome::Kind::NotReady:
+      return true;
+    case Outcome::Kind::NoAnswer:
+      return false;
+    case Outcome::Kind::Done:
+      break;
+  }
+  return outcome.status != IBV_WC_LOC_PROT_ERR && outcome.status != IBV_WC_LOC_LEN_ERR &&
+         outcome.status != IBV_WC_LOC_QP_OP_ERR;
+}
+
 SendRequest request_of(const ibv_send_wr& wr, ibv_qp_type type, std::uint32_t counter) {
   SendRequest request;
   request.wr_id = wr.wr_id;
@@ -176,9 +190,18 @@ void Qp::accept(const ibv_send_wr& wr) {
 }
 
 Qp::Step Qp::attempt(const SendRequest& request, RetryState& retry) {
+  if (const auto fault = suffer_rules(request, retry)) {
+    return *fault;
+  }
   const Sender sender{*runtime_, slot_, *record_, attr_, path_};
   const Outcome outcome = init_.type == IBV_QPT_UD ? execute_datagram(sender, request)
                                                    : execute_connected(sender, request);
+  if (init_.type == IBV_QPT_RC && came_from_peer(outcome) && path_broken(true)) {
+    retry.answer_lost = outcome.kind == Outcome::Kind::Done;
+    retry.answer = outcome.status;
+    retry.answer_bytes = outcome.byte_len;
+    return no_answer(retry);
+  }
   switch (outcome.kind) {
     case Outcome::Kind::Done:
       return {std::nullopt, outcome.status, outcome.byte_len};

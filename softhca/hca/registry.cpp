@@ -355,6 +355,21 @@ void Registry::release_qpn(std::uint32_t hca, std::uint32_t qpn, std::uint32_t q
   }
 }
 
+std::uint32_t Registry::count_qps(std::uint32_t hca) const {
+  std::uint32_t found = 0;
+  const auto& chunks = header().qp_chunks;
+  for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    if (chunks[chunk].load(std::memory_order_acquire) == 0) {
+      continue;
+    }
+    for (std::uint32_t i = 0; i < kQpChunk; ++i) {
+      const QpRecord& record = qp(chunk * kQpChunk + i);
+      found += record.owner.load(std::memory_order_acquire) != 0 && record.hca == hca ? 1U : 0U;
+    }
+  }
+  return found;
+}
+
 std::uint32_t Registry::find_qp(std::uint32_t hca, std::uint32_t qpn) const {
   if (hca >= kMaxHcas) {
     return kNone;

@@ -74,6 +74,9 @@ class Registry {
   std::uint32_t assign_qpn(std::uint32_t hca, std::uint32_t qp_slot);
   void release_qpn(std::uint32_t hca, std::uint32_t qpn, std::uint32_t qp_slot);
 
+  /// How many QPs an HCA has, of all processes. Looks through the whole table.
+  [[nodiscard]] std::uint32_t count_qps(std::uint32_t hca) const;
+
   /// The QP slot of a number, kNone when there is none. What the record says must still be checked
   /// under its lock.
   [[nodiscard]] std::uint32_t find_qp(std::uint32_t hca, std::uint32_t qpn) const;

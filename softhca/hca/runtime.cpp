@@ -80,6 +80,10 @@ std::unique_ptr<Runtime> Runtime::open(const char* dir, const char* host) {
   runtime->ports_ = std::make_unique<PortCache>(*runtime->view_);
   runtime->ud_wire_ = std::make_unique<UdWire>(*runtime);
   runtime->pending_ = std::make_unique<PendingWorker>();
+  const auto hcas = runtime->view_->hcas_of(host);
+  if (!hcas.empty() && !hcas.front().ports.empty()) {
+    runtime->memlock_.look_at(*runtime->faults_, hcas.front().ports.front());
+  }
   return runtime;
 }
 

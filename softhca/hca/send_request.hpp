@@ -76,6 +76,11 @@ struct RetryState {
   std::uint64_t unanswered_since = 0;  // 0: it was answered last time
   std::uint64_t backoff_ns = 0;
   std::uint32_t rnr_used = 0;
+  bool judged = false;  // rules about errors were asked
+  /// The peer has done it, but its acknowledgement was lost.
+  bool answer_lost = false;
+  ibv_wc_status answer = IBV_WC_SUCCESS;
+  std::uint32_t answer_bytes = 0;
 };
 
 /// Where the sends of a connected QP go.

@@ -7,6 +7,7 @@
 #include "softhca/hca/completion.hpp"
 #include "softhca/hca/deliver.hpp"
 #include "softhca/hca/multicast.hpp"
+#include "softhca/hca/random.hpp"
 #include "softhca/hca/robust_lock.hpp"
 #include "softhca/hca/runtime.hpp"
 
@@ -20,15 +21,20 @@ bool receives(std::uint32_t state) {
 
 }  // namespace
 
-void UdWire::send(const Datagram& datagram, RouteCache& route) {
+void UdWire::send(Datagram& datagram, RouteCache& route) {
   Runtime& rt = *runtime_;
   rt.count(datagram.from, Counter::UdSent);
   if (datagram.multicast()) {
     rt.count(datagram.from, Counter::MulticastsSent);
   }
   count_cm_mad(rt.counters(), datagram.from, {datagram.payload.data(), datagram.length});
-  const UdFate fate = rt.faults().next_fate();
-  if (fate.drop) {
+  UdFate fate = rt.faults().next_fate();
+  std::uint64_t delay_ns = 0;
+  const PortIndex to =
+      datagram.multicast()
+          ? kNoPort
+          : route.resolve(rt.view(), datagram.from, datagram.dlid).value_or(kNoPort);
+  if (fate.drop || !suffer_rules(datagram, to, fate.duplicate, fate.hold_back, delay_ns)) {
     rt.count(datagram.from, Counter::UdDroppedFault);
     return;
   }
@@ -43,7 +49,9 @@ void UdWire::send(const Datagram& datagram, RouteCache& route) {
     rt.count(datagram.from, Counter::UdDuplicatedFault);
   }
   for (int copies = (fate.hold_back ? 0 : 1) + (fate.duplicate ? 1 : 0); copies > 0; --copies) {
-    if (mode.on) {
+    if (delay_ns != 0) {
+      hold(datagram, monotonic_ns() + delay_ns, false);
+    } else if (mode.on) {
       hold(datagram, on_wire_until(datagram, mode), false);
     } else {
       deliver(datagram, route);
@@ -53,6 +61,28 @@ void UdWire::send(const Datagram& datagram, RouteCache& route) {
     RouteCache its_route;
     deliver(*held.datagram, its_route);
   }
+}
+
+bool UdWire::suffer_rules(Datagram& datagram, PortIndex to, bool& duplicate, bool& hold_back,
+                          std::uint64_t& delay_ns) {
+  Faults& faults = runtime_->faults();
+  const Traffic traffic{
+      .from = datagram.from, .to = to, .src_qpn = datagram.src_qpn, .dst_qpn = datagram.dest_qpn};
+  if (faults.strike(RuleKind::UdDrop, traffic)) {
+    return false;
+  }
+  duplicate = faults.strike(RuleKind::UdDuplicate, traffic).has_value() || duplicate;
+  hold_back = faults.strike(RuleKind::UdReorder, traffic).has_value() || hold_back;
+  if (const auto rule = faults.strike(RuleKind::UdDelay, traffic)) {
+    delay_ns = std::uint64_t{rule->delay_us} * 1000;
+  }
+  if (datagram.length != 0) {
+    if (const auto rule = faults.strike(RuleKind::UdCorrupt, traffic)) {
+      const std::uint64_t bit = mix(mix(rule->seed) ^ rule->value) % (datagram.length * 8ULL);
+      datagram.payload[bit / 8] ^= static_cast<std::uint8_t>(1U << (bit % 8));
+    }
+  }
+  return true;
 }
 
 void UdWire::hold(const Datagram& datagram, std::uint64_t until, bool overtakable) {
@@ -150,6 +180,16 @@ void UdWire::deliver_multicast(const Datagram& datagram) {
   runtime_->view().multicast(datagram.from, datagram.dlid, ports);
   std::vector<std::uint32_t> slots;
   for (const PortIndex port : ports) {
+    // A rule that names a destination is about what arrives there; the others were asked already.
+    const Traffic arriving{.from = datagram.from,
+                           .to = port,
+                           .src_qpn = datagram.src_qpn,
+                           .dst_qpn = datagram.dest_qpn,
+                           .arriving = true};
+    if (runtime_->faults().strike(RuleKind::UdDrop, arriving)) {
+      runtime_->count(port, Counter::UdDroppedFault);
+      continue;
+    }
     slots.clear();
     attached_qps(runtime_->registry(), runtime_->ports().port(port).hca_index, datagram.dgid(),
                  datagram.dlid, slots);

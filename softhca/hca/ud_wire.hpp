@@ -28,7 +28,7 @@ class UdWire final : public PendingTask {
 
   /// Counts the datagram at its sender's port and lets it meet its fate. `route` belongs to its
   /// (from, dlid); unused for multicasts.
-  void send(const Datagram& datagram, RouteCache& route);
+  void send(Datagram& datagram, RouteCache& route);
 
   /// How long a datagram is held back when no other follows it; 2 ms unless set.
   void set_hold_back_ns(std::uint64_t ns) { hold_back_ns_ = ns; }
@@ -49,6 +49,9 @@ class UdWire final : public PendingTask {
   void hold(const Datagram& datagram, std::uint64_t until, bool overtakable);
   std::uint64_t on_wire_until(const Datagram& datagram, const Asynchrony& mode);
 
+  /// What rules do to a datagram on its way to `to`. False: it is lost.
+  bool suffer_rules(Datagram& datagram, PortIndex to, bool& duplicate, bool& hold_back,
+                    std::uint64_t& delay_ns);
   void deliver(const Datagram& datagram, RouteCache& route);
   void deliver_multicast(const Datagram& datagram);
   void deliver_to_port(const Datagram& datagram, PortIndex port);

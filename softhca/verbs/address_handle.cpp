@@ -24,6 +24,9 @@ int gid_index(const PortAttr& port, const ibv_gid& gid) {
 }  // namespace
 
 SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  if (const int error = of(pd->context)->injected(hca::Call::CreateAh)) {
+    return fail(error);
+  }
   Context& ctx = *of(pd->context);
   const PortIndex port = ctx.port(attr->port_num);
   if (port == kNoPort || attr->sl > 15 ||

@@ -21,6 +21,9 @@ using namespace softhca;
 using namespace softhca::verbs;
 
 SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  if (const int error = of(context)->injected(hca::Call::CreateChannel)) {
+    return fail(error);
+  }
   Context& ctx = *of(context);
   auto events = hca::EventChannel::create(ctx.runtime->registry(), ctx.runtime->channel_slots(),
                                           ctx.runtime->token(), hca::ChannelKind::Completion,
@@ -49,8 +52,12 @@ SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
                                      ibv_comp_channel* channel, int comp_vector) {
+  if (const int error = of(context)->injected(hca::Call::CreateCq)) {
+    return fail(error);
+  }
   Context& ctx = *of(context);
-  if (cqe < 1 || comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
+  if (cqe < 1 || cqe > ctx.lowered(hca::Limit::Cqes, hca::kMaxCqe) || comp_vector < 0 ||
+      comp_vector >= context->num_comp_vectors) {
     return fail(EINVAL);
   }
   const hca::ChannelName events =
@@ -81,7 +88,10 @@ SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_con
 }
 
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* base, int cqe) {
-  if (cqe < 1) {
+  if (const int error = of(base->context)->injected(hca::Call::ResizeCq)) {
+    return error;
+  }
+  if (cqe < 1 || cqe > of(base->context)->lowered(hca::Limit::Cqes, hca::kMaxCqe)) {
     return EINVAL;
   }
   Cq& cq = *of(base);

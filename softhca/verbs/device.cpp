@@ -91,6 +91,21 @@ ObjectTable<Srq>& srq_table() {
   return *table;
 }
 
+int Context::injected(hca::Call call, std::uint32_t to_state) const {
+  if (!runtime->faults().has(hca::RuleKind::Call)) {
+    return 0;
+  }
+  const hca::Traffic traffic{
+      .from = port(1), .what = static_cast<std::uint32_t>(call), .to_state = to_state};
+  const auto rule = runtime->faults().strike(hca::RuleKind::Call, traffic);
+  return rule ? static_cast<int>(rule->code) : 0;
+}
+
+int Context::lowered(hca::Limit what, std::uint32_t declared) const {
+  const auto limit = runtime->faults().limit(what, port(1));
+  return static_cast<int>(std::min<std::uint64_t>(limit.value_or(declared), declared));
+}
+
 void fill_operations(verbs_context& verbs) {
   ibv_context_ops& ops = verbs.context.ops;
   ops.poll_cq = poll_cq;
@@ -179,6 +194,9 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* base) {
                                 hca::ChannelKind::Async, device->hca_index);
   if (!context->async) {
     return nullptr;
+  }
+  if (const int error = context->injected(hca::Call::OpenDevice)) {
+    return fail(error);
   }
   verbs_context& verbs = context->verbs;
   verbs.sz = sizeof(verbs_context);

@@ -48,9 +48,13 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* i
 
 }  // namespace softhca::verbs
 
+using namespace softhca;
 using namespace softhca::verbs;
 
 SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  if (const int error = of(context)->injected(hca::Call::AllocPd)) {
+    return fail(error);
+  }
   auto* pd = new Pd{};
   // Numbers are unique within the process, over all its contexts.
   static std::atomic<std::uint32_t> next{1};

@@ -35,6 +35,9 @@ void describe(Mr& mr, ibv_pd* pd, void* address, std::size_t length) {
 
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access) {
+  if (const int error = of(pd->context)->injected(hca::Call::RegMr)) {
+    return fail(error);
+  }
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
     return fail(EOPNOTSUPP);
   }

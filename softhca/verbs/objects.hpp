@@ -54,6 +54,11 @@ struct Context {
     return number >= 1 && number <= info().ports.size() ? info().ports[number - 1] : kNoPort;
   }
   [[nodiscard]] hca::ChannelName async_name() const { return async->name(); }
+
+  /// The error with which a fault rule makes a call fail now, 0 if none does.
+  [[nodiscard]] int injected(hca::Call call, std::uint32_t to_state = hca::kAnyState) const;
+  /// A limit of the device as fault rules have lowered it.
+  [[nodiscard]] int lowered(hca::Limit what, std::uint32_t declared) const;
 };
 
 struct Td {

@@ -65,14 +65,14 @@ void fill_device(ibv_context* context, ibv_device_attr& attr) {
   attr.vendor_id = kVendorId;
   attr.vendor_part_id = kVendorPart;
   attr.hw_ver = 1;
-  attr.max_qp = static_cast<int>(hca::kMaxQps);
+  attr.max_qp = of(context)->lowered(hca::Limit::Qps, hca::kMaxQps);
   attr.max_qp_wr = static_cast<int>(hca::kMaxWr);
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                           IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
   attr.max_sge = static_cast<int>(hca::kMaxSge);
   attr.max_sge_rd = static_cast<int>(hca::kMaxSge);
   attr.max_cq = static_cast<int>(hca::kMaxCqs);
-  attr.max_cqe = static_cast<int>(hca::kMaxCqe);
+  attr.max_cqe = of(context)->lowered(hca::Limit::Cqes, hca::kMaxCqe);
   attr.max_mr = static_cast<int>(hca::kMaxMrs);
   attr.max_pd = 32764;
   attr.max_qp_rd_atom = static_cast<int>(hca::kMaxRdAtomic);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs, shared receive queues, multicast membership.
+#include <linux/capability.h>
+
 #include <algorithm>
 #include <cerrno>
 
+#include "softhca/hca/capability.hpp"
 #include "softhca/hca/multicast.hpp"
 #include "softhca/verbs/objects.hpp"
 
@@ -10,6 +13,9 @@ namespace softhca::verbs {
 namespace {
 
 ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& attr, bool block_self_multicast) {
+  if (const int error = of(pd->context)->injected(hca::Call::CreateQp)) {
+    return fail(error);
+  }
   Context& ctx = *of(pd->context);
   if (attr.send_cq == nullptr || attr.recv_cq == nullptr) {
     return fail(EINVAL);
@@ -73,10 +79,18 @@ Gid to_gid(const ibv_gid& gid) {
 }  // namespace
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  if (const int error = of(qp->context)->injected(hca::Call::PostSend)) {
+    *bad = wr;
+    return error;
+  }
   return of(qp)->queue->post_send(wr, bad);
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  if (const int error = of(qp->context)->injected(hca::Call::PostRecv)) {
+    *bad = wr;
+    return error;
+  }
   return of(qp)->queue->post_recv(wr, bad);
 }
 
@@ -135,6 +149,19 @@ SOFTHCA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 }
 
 SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  const Context& ctx = *of(qp->context);
+  const bool moves = (mask & IBV_QP_STATE) != 0;
+  if (const int fault =
+          ctx.injected(hca::Call::ModifyQp,
+                       moves ? static_cast<std::uint32_t>(attr->qp_state) : hca::kAnyState)) {
+    return fault;
+  }
+  // As kernels do since 2023: a Q_Key that only privileged peers may send to is theirs to give.
+  constexpr std::uint32_t kPrivileged = 0x80000000;
+  if ((mask & IBV_QP_QKEY) != 0 && (attr->qkey & kPrivileged) != 0 &&
+      ctx.runtime->faults().qkeys_restricted() && !hca::has_capability(CAP_NET_RAW)) {
+    return EPERM;
+  }
   const int error = of(qp)->queue->modify(*attr, mask);
   if (error == 0 && (mask & IBV_QP_STATE) != 0) {
     qp->state = attr->qp_state;
@@ -193,6 +220,9 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* base) {
 }
 
 SOFTHCA_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
+  if (const int error = of(qp->context)->injected(hca::Call::AttachMcast)) {
+    return error;
+  }
   if (qp->qp_type != IBV_QPT_UD || gid->raw[0] != 0xFF || lid < 0xC000 || lid == 0xFFFF) {
     return EINVAL;
   }
@@ -210,6 +240,9 @@ SOFTHCA_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_
 }
 
 SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  if (const int error = of(pd->context)->injected(hca::Call::CreateSrq)) {
+    return fail(error);
+  }
   Context& ctx = *of(pd->context);
   int error = 0;
   auto queue = hca::SharedReceiveQueue::create(*ctx.runtime, of(pd)->number, init->attr,

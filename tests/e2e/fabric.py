@@ -48,6 +48,7 @@ class Fabric:
     ) -> None:
         self.name = f"{name}{os.getpid()}"
         self.arguments = arguments
+        self.first_host = ""
         wanted = os.environ.get("SOFTHCA_TEST_ASYNC")
         self.asynchronous = int(wanted) if wanted and asynchronous is None else asynchronous
 
@@ -90,7 +91,9 @@ class Fabric:
         return json.loads(done.out)
 
     def fault(self, *arguments: object) -> None:
-        done = self.run(self.hosts()[0], BUILD / "softhca" / "softhca", "fault", *arguments)
+        if not self.first_host:
+            self.first_host = self.hosts()[0]
+        done = self.run(self.first_host, BUILD / "softhca" / "softhca", "fault", *arguments)
         if done.status != 0:
             raise AssertionError(f"softhca fault {arguments} failed:\n{done.all}")
 

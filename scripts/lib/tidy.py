@@ -85,7 +85,8 @@ class Digests:
     def of_unit(self, unit: str, files: list[str]) -> str:
         total = hashlib.sha256(self.setting)
         for path in (unit, *files):
-            total.update(path.encode() + self.of(path))
+            # Named from the root of the tree, so that another clone's marks are as good.
+            total.update(path.removeprefix(str(ROOT)).encode() + self.of(path))
         return total.hexdigest()
 
 

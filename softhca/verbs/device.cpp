@@ -146,8 +146,8 @@ SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
       explain("the fabric has no HCA whose NodeDescription starts with the host's name", ENODEV);
     }
   }
-  using DevicePointer = ibv_device*;
-  auto* list = static_cast<DevicePointer*>(std::calloc(hcas.size() + 1, sizeof(DevicePointer)));
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what the list holds
+  auto** list = static_cast<ibv_device**>(std::calloc(hcas.size() + 1, sizeof(ibv_device*)));
   if (list == nullptr) {
     return fail(ENOMEM);
   }

@@ -21,7 +21,7 @@ def runtime() -> str:
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:abort_on_error=0:exitcode=66",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1:exitcode=66",
-    "TSAN_OPTIONS": "halt_on_error=1:exitcode=66:suppressions="
+    "TSAN_OPTIONS": "halt_on_error=1:exitcode=66:ignore_noninstrumented_modules=1:suppressions="
     + str(os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan.supp")),
 }
 

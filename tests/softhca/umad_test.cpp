@@ -104,7 +104,7 @@ class Agent : public ::testing::Environment {
   std::thread thread_;
 };
 
-Agent* const the_agent = static_cast<Agent*>(::testing::AddGlobalTestEnvironment(new Agent));
+Agent* const kAgent = static_cast<Agent*>(::testing::AddGlobalTestEnvironment(new Agent));
 
 /// A umad buffer with a MAD of 256 bytes.
 class Buffer {
@@ -147,7 +147,7 @@ class Buffer {
 class Umad : public ::testing::Test {
  protected:
   void SetUp() override {
-    the_agent->counters().reset();
+    kAgent->counters().reset();
     fd_ = umad_open_port("softhca0", 1);
     ASSERT_GE(fd_, 0);
   }
@@ -157,7 +157,7 @@ class Umad : public ::testing::Test {
     return umad_register(fd, mgmt_class, version, 0, methods.data());
   }
 
-  static std::uint64_t counted(Counter counter) { return the_agent->counters().value(0, counter); }
+  static std::uint64_t counted(Counter counter) { return kAgent->counters().value(0, counter); }
 
   int fd_ = -1;
 };
@@ -183,7 +183,7 @@ TEST_F(Umad, TellsTheHostsDevices) {
   __be64 guids[2];
   ASSERT_EQ(umad_get_ca_portguids("softhca0", guids, 2), 2);
   EXPECT_EQ(guids[0], 0U);
-  EXPECT_EQ(be64toh(guids[1]), the_agent->fabric().model().ports[0].port_guid);
+  EXPECT_EQ(be64toh(guids[1]), kAgent->fabric().model().ports[0].port_guid);
   EXPECT_LT(umad_get_ca_portguids("softhca0", guids, 1), 0);
   umad_device_node* list = umad_get_ca_device_list();
   ASSERT_NE(list, nullptr);
@@ -200,17 +200,17 @@ TEST_F(Umad, PortInformationIsFresh) {
   ASSERT_EQ(port.pkeys_size, 128U);
   EXPECT_EQ(port.pkeys[0], 0xFFFF);
   umad_release_port(&port);
-  softhca::PortRecord& record = the_agent->fabric().model().ports[0];
+  softhca::PortRecord& record = kAgent->fabric().model().ports[0];
   const softhca::PortRecord before = record;
   record.lid = 77;
   record.state = softhca::kPortInit;
-  ASSERT_TRUE(the_agent->fabric().publish());
+  ASSERT_TRUE(kAgent->fabric().publish());
   ASSERT_EQ(umad_get_port("softhca0", 1, &port), 0);
   EXPECT_EQ(port.base_lid, 77U);
   EXPECT_EQ(port.state, 2U);
   umad_release_port(&port);
   record = before;
-  ASSERT_TRUE(the_agent->fabric().publish());
+  ASSERT_TRUE(kAgent->fabric().publish());
 }
 
 TEST_F(Umad, AMethodBelongsToOneAgentOfAPort) {
@@ -303,7 +303,7 @@ TEST_F(Umad, ALostRequestIsRepeated) {
   Buffer buffer;
   buffer.header(4, 1, 1, 0x12);
   buffer.address(3);
-  the_agent->ibsim().lose(2);
+  kAgent->ibsim().lose(2);
   ASSERT_EQ(umad_send(fd_, agent, buffer.get(), 256, 50, 5), 0);
   int length = 256;
   ASSERT_EQ(umad_recv(fd_, buffer.get(), &length, kTestTimeoutMs), agent);
@@ -317,7 +317,7 @@ TEST_F(Umad, AnUnansweredRequestComesBackTimedOut) {
   Buffer buffer;
   buffer.header(4, 1, 1, 0x12);
   buffer.address(3);
-  the_agent->ibsim().lose(3);
+  kAgent->ibsim().lose(3);
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(umad_send(fd_, agent, buffer.get(), 256, 60, 2), 0);
   pollfd wait = {umad_get_fd(fd_), POLLIN, 0};
@@ -331,7 +331,7 @@ TEST_F(Umad, AnUnansweredRequestComesBackTimedOut) {
   EXPECT_EQ(counted(Counter::GmpOther), 3U);
   EXPECT_EQ(counted(Counter::UmadTimeouts), 1U);
   EXPECT_EQ(umad_recv(fd_, buffer.get(), &length, 1), -ETIMEDOUT) << "and nothing else comes";
-  the_agent->ibsim().lose(0);
+  kAgent->ibsim().lose(0);
 }
 
 TEST_F(Umad, ABufferTooSmallLosesNothing) {
@@ -385,7 +385,7 @@ class RawPort {
  public:
   RawPort(std::uint32_t port, std::uint8_t mgmt_class, std::uint8_t version,
           std::uint64_t methods) {
-    control_ = softhca::connect_agent(the_agent->dir());
+    control_ = softhca::connect_agent(kAgent->dir());
     int pair[2] = {-1, -1};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     data_ = pair[0];
@@ -446,9 +446,9 @@ TEST_F(Umad, RequestsOfAClassTravelBetweenHosts) {
 
 TEST_F(Umad, RequestsEndWhereTheLinkIsDown) {
   const RawPort there(1, 0x0A, 1, 1 << 1);
-  softhca::PortRecord& record = the_agent->fabric().model().ports[1];
+  softhca::PortRecord& record = kAgent->fabric().model().ports[1];
   record.state = softhca::kPortInit;
-  ASSERT_TRUE(the_agent->fabric().publish());
+  ASSERT_TRUE(kAgent->fabric().publish());
   const int agent = add(fd_, 0x0A, 1, kNoMethods);
   Buffer buffer;
   buffer.header(0x0A, 1, 1, 0x10);
@@ -459,7 +459,7 @@ TEST_F(Umad, RequestsEndWhereTheLinkIsDown) {
   EXPECT_EQ(umad_status(buffer.get()), ETIMEDOUT);
   EXPECT_FALSE(there.receive(buffer, 0));
   record.state = softhca::kPortActive;
-  ASSERT_TRUE(the_agent->fabric().publish());
+  ASSERT_TRUE(kAgent->fabric().publish());
 }
 
 TEST_F(Umad, ConnectionManagementIsCountedAtTheSender) {
@@ -505,7 +505,7 @@ TEST_F(Umad, AskersOnOtherHostsAreToldApart) {
 
 TEST_F(Umad, HostileClientsAreDroppedAlone) {
   for (const std::size_t size : {0U, 1U, 39U, 40U, 41U, 4000U}) {
-    const int control = softhca::connect_agent(the_agent->dir());
+    const int control = softhca::connect_agent(kAgent->dir());
     ASSERT_GE(control, 0);
     const std::vector<std::uint8_t> junk(size, 0x5A);
     ASSERT_GE(send(control, junk.data(), junk.size(), MSG_NOSIGNAL), 0);
@@ -516,7 +516,7 @@ TEST_F(Umad, HostileClientsAreDroppedAlone) {
     close(control);
   }
   // Requests in the wrong order or about nothing.
-  const int control = softhca::connect_agent(the_agent->dir());
+  const int control = softhca::connect_agent(kAgent->dir());
   softhca::AgentRequest request;
   request.op = static_cast<std::uint32_t>(softhca::AgentOp::Register);
   request.mgmt_class = 3;
@@ -554,7 +554,7 @@ TEST_F(Umad, HostileClientsAreDroppedAlone) {
 
 TEST_F(Umad, AnAgentThatEndsIsAnErrorAndNotAWait) {
   const int agent = add(fd_, 4, 1, kNoMethods);
-  the_agent->restart();
+  kAgent->restart();
   Buffer buffer;
   int length = 256;
   EXPECT_EQ(umad_recv(fd_, buffer.get(), &length, kTestTimeoutMs), -EIO);

@@ -22,7 +22,7 @@ namespace softhca::hca {
 inline constexpr char kRegistryFile[] = "hca";
 inline constexpr char kEventsDir[] = "events";
 inline constexpr std::uint64_t kRegistryMagic = 0x736f6674'72656731;  // "softreg1"
-inline constexpr std::uint32_t kRegistryVersion = 2;
+inline constexpr std::uint32_t kRegistryVersion = 3;
 
 // Capacities of one fabric.
 inline constexpr std::uint32_t kMaxProcesses = 1024;
@@ -149,6 +149,18 @@ constexpr std::uint64_t recv_wqe_stride(std::uint32_t max_sge) {
   return kRecvWqeHeader + max_sge * sizeof(ibv_sge);
 }
 
+/// One of the two ways between a connected QP and its peer.
+struct PathRecord {
+  std::uint32_t port_index;  // PortIndex, kNone: no such path
+  std::uint16_t dlid;
+  std::uint16_t pkey_index;
+  std::uint8_t src_path_bits;
+  std::uint8_t sl;
+  std::uint8_t port_num;
+  std::uint8_t is_global;
+  std::array<std::uint8_t, 16> dgid;  // if is_global
+};
+
 /// What a peer must know of a QP, and what tells the QP from one that had the slot before.
 struct alignas(64) QpRecord {
   std::atomic<std::uint32_t> owner;
@@ -167,21 +179,18 @@ struct alignas(64) QpRecord {
 
   /// Held by whoever delivers into this QP or changes what follows.
   alignas(64) LockWord rx_lock;
-  std::uint32_t port_index;  // PortIndex, kNone before INIT
+  PathRecord path;  // port_index kNone before INIT
+  PathRecord alternate;
+  std::atomic<std::uint32_t> migration;   // ibv_mig_state
+  std::atomic<std::uint32_t> migrations;  // how often the alternate path was taken
   std::uint32_t qkey;
   std::uint32_t dest_qpn;
   std::uint32_t access;
   std::uint32_t path_mtu;
   std::uint32_t expected_psn;
-  std::uint16_t dlid;
-  std::uint16_t pkey_index;
-  std::uint8_t src_path_bits;
-  std::uint8_t sl;
-  std::uint8_t port_num;
   std::uint8_t min_rnr_timer;
   std::uint8_t max_dest_rd_atomic;
   std::uint8_t established;  // data has arrived since RTR
-  std::uint8_t is_global;
   std::uint8_t reserved;
 
   /// Counters of the queues; they only grow and wrap.

@@ -100,7 +100,11 @@ std::unique_ptr<Qp> Qp::create(Runtime& runtime, const QpInit& init, int& error)
   record.async = init.async;
   record.had_events.store(0);
   record.block_self_multicast = init.block_self_multicast ? 1 : 0;
-  record.port_index = kNone;
+  record.path = {};
+  record.path.port_index = kNone;
+  record.alternate = record.path;
+  record.migration.store(IBV_MIG_MIGRATED);
+  record.migrations.store(0);
   record.rq_posted.store(0);
   record.rq_taken.store(0);
   record.rq_freed.store(0);
@@ -192,6 +196,9 @@ bool Qp::values_ok(const ibv_qp_attr& attr, int mask, ibv_qp_state target) const
   const auto too_big = [mask](int bit, unsigned value, unsigned most) {
     return (mask & bit) != 0 && value > most;
   };
+  if (!migration_ok(attr, mask)) {
+    return false;
+  }
   if ((mask & IBV_QP_PATH_MTU) != 0 &&
       (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096)) {
     return false;
@@ -225,7 +232,6 @@ void Qp::store(const ibv_qp_attr& attr, int mask) {
   take(IBV_QP_MIN_RNR_TIMER, attr_.min_rnr_timer, attr.min_rnr_timer);
   take(IBV_QP_SQ_PSN, attr_.sq_psn, attr.sq_psn & kPsnMask);
   take(IBV_QP_MAX_DEST_RD_ATOMIC, attr_.max_dest_rd_atomic, attr.max_dest_rd_atomic);
-  take(IBV_QP_PATH_MIG_STATE, attr_.path_mig_state, attr.path_mig_state);
   take(IBV_QP_DEST_QPN, attr_.dest_qp_num, attr.dest_qp_num);
   take(IBV_QP_EN_SQD_ASYNC_NOTIFY, attr_.en_sqd_async_notify, attr.en_sqd_async_notify);
   if ((mask & IBV_QP_ALT_PATH) != 0) {
@@ -251,19 +257,16 @@ void Qp::publish(ibv_qp_state from, ibv_qp_state to, int mask) {
     record.rq_taken.store(0);
     record.rq_freed.store(0);
     record.sq_freed.store(0);
-    record.port_index = kNone;
+    record.path = {};
+    record.path.port_index = kNone;
+    record.alternate = record.path;
+    record.migration.store(IBV_MIG_MIGRATED);
   } else {
-    record.port_index = attr_.port_num == 0 ? kNone : init_.ports[attr_.port_num - 1U];
-    record.port_num = attr_.port_num;
+    publish_paths();
     record.qkey = attr_.qkey;
     record.access = attr_.qp_access_flags;
-    record.pkey_index = attr_.pkey_index;
     record.dest_qpn = attr_.dest_qp_num;
     record.path_mtu = static_cast<std::uint32_t>(attr_.path_mtu);
-    record.dlid = attr_.ah_attr.dlid;
-    record.sl = attr_.ah_attr.sl;
-    record.src_path_bits = attr_.ah_attr.src_path_bits;
-    record.is_global = attr_.ah_attr.is_global;
     record.min_rnr_timer = attr_.min_rnr_timer;
     record.max_dest_rd_atomic = attr_.max_dest_rd_atomic;
   }
@@ -274,9 +277,7 @@ void Qp::publish(ibv_qp_state from, ibv_qp_state to, int mask) {
     path_.next_psn = attr_.sq_psn;
   }
   if ((mask & (IBV_QP_AV | IBV_QP_PORT)) != 0) {
-    path_.there.forget();
-    path_.back.forget();
-    path_.back_from = kNoPort;
+    forget_routes();
   }
   if (to == IBV_QPS_RTR && from != IBV_QPS_RTR) {
     record.established = 0;
@@ -297,8 +298,12 @@ int Qp::modify(const ibv_qp_attr& attr, int mask) {
         !transition_allowed(init_.type, from, to, mask) || !values_ok(attr, mask, to)) {
       return EINVAL;
     }
+    adopt_migration();
     store(attr, mask);
     publish(from, to, mask);
+    if ((mask & IBV_QP_PATH_MIG_STATE) != 0) {
+      set_migration(attr.path_mig_state);
+    }
     if (to == IBV_QPS_ERR && from != IBV_QPS_RESET && from != IBV_QPS_ERR) {
       flush_receives(runtime_->registry(), runtime_->token(), slot_);
     }
@@ -328,7 +333,9 @@ int Qp::modify(const ibv_qp_attr& attr, int mask) {
 void Qp::query(ibv_qp_attr& attr) {
   const std::lock_guard send_lock(send_mutex_);
   const RobustGuard guard(record_->rx_lock, runtime_->registry().processes(), runtime_->token());
+  adopt_migration();
   attr = attr_;
+  attr.path_mig_state = static_cast<ibv_mig_state>(record_->migration.load());
   attr.qp_state = state();
   attr.cur_qp_state = attr.qp_state;
   attr.rq_psn = attr.qp_state == IBV_QPS_RESET ? 0 : record_->expected_psn;

@@ -108,6 +108,14 @@ class Qp final : public PendingTask {
   void forget_completions();
 
   /// Whether `wr` can be posted after `ahead` more that are not posted yet.
+  // Migration to the alternate path; in qp_migration.cpp.
+  [[nodiscard]] bool migration_ok(const ibv_qp_attr& attr, int mask) const;
+  void publish_paths();
+  void set_migration(ibv_mig_state wanted);
+  void adopt_migration();
+  bool migrate_by_itself();
+  void forget_routes();
+
   int check(const ibv_send_wr& wr, std::uint32_t ahead) const;
   void accept(const ibv_send_wr& wr);
   Step attempt(const SendRequest& request, RetryState& retry);
@@ -142,6 +150,7 @@ class Qp final : public PendingTask {
   std::deque<std::unique_ptr<Pending>> pending_;  // in order of posting
   std::size_t executed_ = 0;                      // so many at its front only await completion
   std::uint64_t delays_drawn_ = 0;
+  std::uint32_t migrations_seen_ = 0;
   bool tell_when_drained_ = false;
 };
 

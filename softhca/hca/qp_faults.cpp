@@ -19,7 +19,7 @@ bool Qp::path_broken(bool backwards) {
   if (init_.type == IBV_QPT_UD || !faults.has(RuleKind::Break)) {
     return false;
   }
-  const PortIndex here = record_->port_index;
+  const PortIndex here = record_->path.port_index;
   const PortIndex there =
       path_.there.resolve(runtime_->view(), here, attr_.ah_attr.dlid).value_or(kNoPort);
   Traffic traffic{.from = here, .to = there, .src_qpn = record_->qpn, .dst_qpn = attr_.dest_qp_num};
@@ -42,8 +42,8 @@ std::optional<Qp::Step> Qp::suffer_rules(const SendRequest& request, RetryState&
   RouteCache of_datagram;
   RouteCache& route = datagram ? of_datagram : path_.there;
   const Traffic traffic{
-      .from = record_->port_index,
-      .to = route.resolve(runtime_->view(), record_->port_index, dlid).value_or(kNoPort),
+      .from = record_->path.port_index,
+      .to = route.resolve(runtime_->view(), record_->path.port_index, dlid).value_or(kNoPort),
       .src_qpn = record_->qpn,
       .dst_qpn = datagram ? request.remote_qpn : attr_.dest_qp_num};
   if (faults.strike(RuleKind::Stall, traffic)) {

@@ -190,6 +190,7 @@ void Qp::accept(const ibv_send_wr& wr) {
 }
 
 Qp::Step Qp::attempt(const SendRequest& request, RetryState& retry) {
+  adopt_migration();
   if (const auto fault = suffer_rules(request, retry)) {
     return *fault;
   }
@@ -209,7 +210,7 @@ Qp::Step Qp::attempt(const SendRequest& request, RetryState& retry) {
       retry.unanswered_since = 0;
       retry.backoff_ns = 0;
       if (attr_.rnr_retry != kRnrForEver && retry.rnr_used >= attr_.rnr_retry) {
-        runtime_->count(record_->port_index, Counter::RcRnrExceeded);
+        runtime_->count(record_->path.port_index, Counter::RcRnrExceeded);
         return {std::nullopt, IBV_WC_RNR_RETRY_EXC_ERR, 0};
       }
       ++retry.rnr_used;
@@ -227,8 +228,14 @@ Qp::Step Qp::no_answer(RetryState& retry) {
   }
   const std::uint64_t patience = answer_patience_ns(attr_);
   const std::uint64_t waited = now - retry.unanswered_since;
+  if (patience != 0 && waited >= patience && migrate_by_itself()) {
+    retry.unanswered_since = 0;
+    retry.backoff_ns = 0;
+    retry.rnr_used = 0;
+    return {now, IBV_WC_SUCCESS, 0};
+  }
   if (patience != 0 && waited >= patience) {
-    runtime_->count(record_->port_index, Counter::RcRetryExceeded);
+    runtime_->count(record_->path.port_index, Counter::RcRetryExceeded);
     return {std::nullopt, IBV_WC_RETRY_EXC_ERR, 0};
   }
   const std::uint64_t most = std::clamp(waited / kBackoffShare, kShortBackoffNs, kLongBackoffNs);

@@ -17,7 +17,7 @@ class Runtime;
 struct Sender {
   Runtime& runtime;
   std::uint32_t slot;
-  const QpRecord& record;
+  QpRecord& record;
   const ibv_qp_attr& attr;
   SendPath& path;
 };

@@ -8,6 +8,7 @@
 #include "softhca/hca/datagram.hpp"
 #include "softhca/hca/deliver.hpp"
 #include "softhca/hca/local_memory.hpp"
+#include "softhca/hca/migration.hpp"
 #include "softhca/hca/mr_table.hpp"
 #include "softhca/hca/robust_lock.hpp"
 #include "softhca/hca/runtime.hpp"
@@ -36,7 +37,9 @@ class Exchange {
   };
 
   std::optional<Ends> find_path();
-  bool accepts(const QpRecord& peer, const Ends& ends) const;
+  bool accepts(QpRecord& peer, const Ends& ends) const;
+  [[nodiscard]] bool fits(const PathRecord& theirs, const Ends& ends) const;
+  void arm() const;
   [[nodiscard]] bool reliable() const { return sender_.record.type == IBV_QPT_RC; }
 
   Outcome message(const SegmentList& local);
@@ -64,7 +67,7 @@ class Exchange {
 };
 
 std::optional<Exchange::Ends> Exchange::find_path() {
-  const PortIndex from = sender_.record.port_index;
+  const PortIndex from = sender_.record.path.port_index;
   const ibv_ah_attr& av = sender_.attr.ah_attr;
   Ends ends{};
   ends.mine = &rt_.ports().port(from);
@@ -91,22 +94,68 @@ std::optional<Exchange::Ends> Exchange::find_path() {
   return ends;
 }
 
+/// Whether a packet as this side addresses it fits the path `theirs` of the responder.
+bool Exchange::fits(const PathRecord& theirs, const Ends& ends) const {
+  const ibv_ah_attr& av = sender_.attr.ah_attr;
+  if (theirs.port_index != ends.their_port || theirs.dlid != ends.slid ||
+      sender_.attr.pkey_index >= ends.mine->pkey_count ||
+      theirs.pkey_index >= ends.theirs->pkey_count ||
+      !pkeys_match(ends.mine->pkeys[sender_.attr.pkey_index % kMaxPkeys],
+                   ends.theirs->pkeys[theirs.pkey_index % kMaxPkeys])) {
+    return false;
+  }
+  if (av.is_global == 0) {
+    return true;
+  }
+  // With a GRH its GIDs count too: ours must be the one that the responder was told, theirs one of
+  // the port's.
+  const Gid& mine = ends.mine->gids[av.grh.sgid_index % kMaxGids];
+  Gid wanted{};
+  std::copy(std::begin(av.grh.dgid.raw), std::end(av.grh.dgid.raw), wanted.begin());
+  const auto* const last = ends.theirs->gids.begin() + ends.theirs->gid_count % (kMaxGids + 1);
+  return std::find(ends.theirs->gids.begin(), last, wanted) != last &&
+         (theirs.is_global == 0 || theirs.dgid == mine);
+}
+
 /// What a responder checks before it looks into a packet. It drops what does not fit.
-bool Exchange::accepts(const QpRecord& peer, const Ends& ends) const {
+bool Exchange::accepts(QpRecord& peer, const Ends& ends) const {
   const std::uint32_t state = peer.state.load(std::memory_order_relaxed);
   const bool alike = peer.owner.load(std::memory_order_acquire) != 0 &&
                      peer.qpn == sender_.attr.dest_qp_num && peer.hca == ends.theirs->hca_index &&
-                     peer.port_index == ends.their_port && peer.type == sender_.record.type &&
-                     (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
-  if (!alike || sender_.attr.pkey_index >= ends.mine->pkey_count ||
-      peer.pkey_index >= ends.theirs->pkey_count ||
-      !pkeys_match(ends.mine->pkeys[sender_.attr.pkey_index % kMaxPkeys],
-                   ends.theirs->pkeys[peer.pkey_index % kMaxPkeys])) {
+                     peer.type == sender_.record.type && peer.dest_qpn == sender_.record.qpn &&
+                     (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD) &&
+                     peer.path_mtu == static_cast<std::uint32_t>(sender_.attr.path_mtu) &&
+                     (!reliable() || peer.expected_psn == sender_.path.next_psn);
+  if (!alike) {
     return false;
   }
-  return peer.dest_qpn == sender_.record.qpn && peer.dlid == ends.slid &&
-         peer.path_mtu == static_cast<std::uint32_t>(sender_.attr.path_mtu) &&
-         (!reliable() || peer.expected_psn == sender_.path.next_psn);
+  if (fits(peer.path, ends)) {
+    return true;
+  }
+  // A sender that has migrated says so in its packets; a responder that is armed follows.
+  if (sender_.record.migration.load() != IBV_MIG_MIGRATED ||
+      peer.migration.load() != IBV_MIG_ARMED || !fits(peer.alternate, ends)) {
+    return false;
+  }
+  take_alternate(peer);
+  send_qp_event(registry_, peer_slot_, IBV_EVENT_PATH_MIG);
+  return true;
+}
+
+/// Two ends that both want their alternate paths armed have them armed by a message.
+void Exchange::arm() const {
+  auto& mine = sender_.record.migration;
+  auto& theirs = peer_->migration;
+  const auto wants = [](std::uint32_t state) {
+    return state == IBV_MIG_REARM || state == IBV_MIG_ARMED;
+  };
+  if (mine.load() == IBV_MIG_MIGRATED || !wants(mine.load()) || !wants(theirs.load())) {
+    return;
+  }
+  for (auto* state : {&mine, &theirs}) {
+    std::uint32_t rearm = IBV_MIG_REARM;
+    state->compare_exchange_strong(rearm, IBV_MIG_ARMED);
+  }
 }
 
 Outcome Exchange::run(const SegmentList& local) {
@@ -288,6 +337,7 @@ Outcome Exchange::success(std::uint64_t length) {
       static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (length + mtu - 1) / mtu));
   sender_.path.next_psn = (sender_.path.next_psn + packets) & kPsnMask;
   if (guard_->held()) {
+    arm();
     peer_->expected_psn = (peer_->expected_psn + packets) & kPsnMask;
     if (peer_->established == 0) {
       peer_->established = 1;
@@ -296,7 +346,7 @@ Outcome Exchange::success(std::uint64_t length) {
       }
     }
   }
-  rt_.count(sender_.record.port_index, Counter::RcSent);
+  rt_.count(sender_.record.path.port_index, Counter::RcSent);
   return Outcome::done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(length));
 }
 
@@ -311,9 +361,9 @@ void Exchange::push_receive(const TakenRecv& taken, ibv_wc_status status, std::u
       entry.imm_data = request_.imm_data;
     }
     entry.src_qp = sender_.record.qpn;
-    entry.slid = peer_->dlid;
-    entry.sl = peer_->sl;
-    entry.pkey_index = peer_->pkey_index;
+    entry.slid = peer_->path.dlid;
+    entry.sl = peer_->path.sl;
+    entry.pkey_index = peer_->path.pkey_index;
     entry.solicited = (request_.flags & IBV_SEND_SOLICITED) != 0 ? 1 : 0;
   }
   push_completion(registry_, rt_.token(), peer_->recv_cq, peer_owner_, entry);

@@ -24,26 +24,26 @@ Gid to_gid(const ibv_gid& gid) {
 Outcome execute_datagram(const Sender& sender, const SendRequest& request) {
   Runtime& rt = sender.runtime;
   const AddressVector& av = *request.av;
-  if (av.pd != sender.record.pd || av.attr.port_num != sender.record.port_num) {
+  if (av.pd != sender.record.pd || av.attr.port_num != sender.record.path.port_num) {
     return Outcome::done(IBV_WC_LOC_QP_OP_ERR);
   }
   const auto local = local_list(sender, request, 0);
   if (!local) {
     return Outcome::done(IBV_WC_LOC_PROT_ERR);
   }
-  const PortAttr& port = rt.ports().port(sender.record.port_index);
+  const PortAttr& port = rt.ports().port(sender.record.path.port_index);
   const std::uint64_t mtu = 128U << (port.active_mtu & 7U);
   if (local->total() > mtu || local->total() > kMaxDatagram) {
     return Outcome::done(IBV_WC_LOC_LEN_ERR);
   }
   const auto length = static_cast<std::uint32_t>(local->total());
   if (!port.active() || sender.attr.pkey_index >= port.pkey_count) {
-    rt.count(sender.record.port_index, Counter::UdSent);
-    rt.count(sender.record.port_index, Counter::UdDroppedNoRoute);
+    rt.count(sender.record.path.port_index, Counter::UdSent);
+    rt.count(sender.record.path.port_index, Counter::UdDroppedNoRoute);
     return Outcome::done(IBV_WC_SUCCESS, length);
   }
   Datagram datagram;
-  datagram.from = sender.record.port_index;
+  datagram.from = sender.record.path.port_index;
   datagram.src_qpn = sender.record.qpn;
   datagram.src_slot = sender.slot;
   datagram.src_generation = sender.record.generation.load(std::memory_order_relaxed);

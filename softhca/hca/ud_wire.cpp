@@ -200,8 +200,16 @@ void UdWire::deliver_multicast(const Datagram& datagram) {
 }
 
 void UdWire::deliver_to_port(const Datagram& datagram, PortIndex port) {
-  const std::uint32_t slot =
-      runtime_->registry().find_qp(runtime_->ports().port(port).hca_index, datagram.dest_qpn);
+  const PortAttr& there = runtime_->ports().port(port);
+  if (datagram.has_grh) {
+    // Addressed to another GID than one of the port's, it is not for it.
+    const auto* const last = there.gids.begin() + there.gid_count % (kMaxGids + 1);
+    if (std::find(there.gids.begin(), last, datagram.dgid()) == last) {
+      runtime_->count(port, Counter::UdDroppedNoRoute);
+      return;
+    }
+  }
+  const std::uint32_t slot = runtime_->registry().find_qp(there.hca_index, datagram.dest_qpn);
   if (slot == kNone) {
     runtime_->count(port, Counter::UdDroppedNoRoute);
     return;
@@ -218,7 +226,7 @@ void UdWire::deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32
   const PortAttr& at_port = rt.ports().port(port);
   const bool addressed =
       datagram.multicast() ? true : qp.hca == at_port.hca_index && qp.qpn == datagram.dest_qpn;
-  if (owner == 0 || qp.type != IBV_QPT_UD || !addressed || qp.port_index != port ||
+  if (owner == 0 || qp.type != IBV_QPT_UD || !addressed || qp.path.port_index != port ||
       !receives(qp.state.load(std::memory_order_relaxed))) {
     rt.count(port, Counter::UdDroppedNoRoute);
     return;
@@ -228,8 +236,8 @@ void UdWire::deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32
   if (datagram.multicast() && own && qp.block_self_multicast != 0) {
     return;
   }
-  if (qp.qkey != datagram.qkey || qp.pkey_index >= at_port.pkey_count ||
-      !pkeys_match(at_port.pkeys[qp.pkey_index % kMaxPkeys], datagram.pkey)) {
+  if (qp.qkey != datagram.qkey || qp.path.pkey_index >= at_port.pkey_count ||
+      !pkeys_match(at_port.pkeys[qp.path.pkey_index % kMaxPkeys], datagram.pkey)) {
     rt.count(port, Counter::UdDroppedKey);
     return;
   }
@@ -276,7 +284,7 @@ void UdWire::deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32
   entry.sl = datagram.sl;
   entry.dlid_path_bits = static_cast<std::uint8_t>(
       datagram.multicast() ? 0 : datagram.dlid & ((1U << at_port.lmc) - 1U));
-  entry.pkey_index = qp.pkey_index;
+  entry.pkey_index = qp.path.pkey_index;
   entry.wc_flags = datagram.has_grh ? IBV_WC_GRH : 0;
   if (datagram.has_imm) {
     entry.wc_flags |= IBV_WC_WITH_IMM;

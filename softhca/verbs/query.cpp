@@ -68,7 +68,8 @@ void fill_device(ibv_context* context, ibv_device_attr& attr) {
   attr.max_qp = of(context)->lowered(hca::Limit::Qps, hca::kMaxQps);
   attr.max_qp_wr = static_cast<int>(hca::kMaxWr);
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                          IBV_DEVICE_AUTO_PATH_MIG;
   attr.max_sge = static_cast<int>(hca::kMaxSge);
   attr.max_sge_rd = static_cast<int>(hca::kMaxSge);
   attr.max_cq = static_cast<int>(hca::kMaxCqs);

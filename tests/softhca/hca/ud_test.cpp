@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Datagrams: GRH, keys, drops, multicast, faults.
+#include <algorithm>
+
 #include "softhca/hca/faults.hpp"
 #include "softhca/hca/multicast.hpp"
 #include "softhca/hca/rig.hpp"
@@ -70,9 +72,8 @@ TEST_F(Ud, GrhByteForByte) {
   handle_.av.attr.grh.traffic_class = 0xAB;
   handle_.av.attr.grh.flow_label = 0x12345;
   handle_.av.attr.grh.hop_limit = 9;
-  for (std::uint8_t i = 0; i < 16; ++i) {
-    handle_.av.attr.grh.dgid.raw[i] = static_cast<std::uint8_t>(0x20 + i);
-  }
+  const Gid to = h2_->view().port(h2_->view().hcas_of("H2")[0].ports[0]).gids[0];
+  std::copy(to.begin(), to.end(), handle_.av.attr.grh.dgid.raw);
   ASSERT_EQ(b_->post_recv(5, 0, 100), 0);
   ASSERT_EQ(send(5), 0);
   const auto wc = b_->wait();
@@ -82,7 +83,13 @@ TEST_F(Ud, GrhByteForByte) {
   const std::uint8_t head[] = {0x6A, 0xB1, 0x23, 0x45, 0x00, 0x20, 0x1B, 0x09};
   EXPECT_EQ(std::memcmp(grh, head, sizeof head), 0);  // length 12 + 8 + 8 (5 padded) + 4
   EXPECT_EQ(std::memcmp(grh + 8, from.gids[0].data(), 16), 0);
-  EXPECT_EQ(std::memcmp(grh + 24, handle_.av.attr.grh.dgid.raw, 16), 0);
+  EXPECT_EQ(std::memcmp(grh + 24, to.data(), 16), 0);
+  // To a GID that is none of the port's, of another subnet for one, nothing arrives.
+  handle_.av.attr.grh.dgid.raw[7] ^= 1;
+  ASSERT_EQ(b_->post_recv(6, 0, 100), 0);
+  ASSERT_EQ(send(5), 0);
+  EXPECT_TRUE(b_->nothing());
+  EXPECT_EQ(counted(Counter::UdDroppedNoRoute), 1U);
 }
 
 TEST_F(Ud, DropsAreSilentAndCounted) {

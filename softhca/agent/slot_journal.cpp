@@ -88,12 +88,20 @@ bool SlotJournal::recover(const std::string& ibsim_base) {
     }
     entry.used = 0;
   }
+  base_ = ibsim_base;
+  instance_ = instance;
   file_->instance = instance;
   return same;
 }
 
 void SlotJournal::taken(std::uint32_t slot, const std::string& node_id) {
   if (slot < kIbsimSlots) {
+    // When recover() found no ibsim yet, it has come up since, or it could not give slots.
+    std::uint64_t unknown = 0;
+    if (instance_.load() == 0) {
+      instance_.compare_exchange_strong(unknown, ibsim_instance(base_));
+      file_->instance = instance_.load();
+    }
     File::Entry& entry = file_->entries[slot];
     entry.node_id.fill('\0');
     std::copy_n(node_id.begin(), std::min(node_id.size(), entry.node_id.size() - 1),

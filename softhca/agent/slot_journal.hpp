@@ -4,6 +4,7 @@
 // for it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,8 @@ class SlotJournal {
   struct File;
   explicit SlotJournal(File* file) : file_(file) {}
   File* file_;
+  std::string base_;                       // as given to recover()
+  std::atomic<std::uint64_t> instance_{};  // of the ibsim whose slots are entered, 0 unknown
 };
 
 }  // namespace softhca

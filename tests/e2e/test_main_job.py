@@ -72,6 +72,12 @@ class MainJob(unittest.TestCase):
                 counters["cm_req"], 2 * 120 + report["cm_retransmits"], "more than two REQs a pair"
             )
 
+    def test_work_completed_later_than_posted(self) -> None:
+        with Fabric("--hosts", 4, name="async", asynchronous=1) as fabric:
+            report, counters = self.connect_all(fabric, 16, "--both")
+            self.check(report, 16, 4)
+            self.assertEqual(counters["cm_rej"], 0)
+
     def test_64_ranks_on_4_hosts(self) -> None:
         with Fabric("--hosts", 4, name="big") as fabric:
             report, counters = self.connect_all(fabric, 64, seconds=240)

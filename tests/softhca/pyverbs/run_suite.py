@@ -56,6 +56,7 @@ def main() -> int:
     parser.add_argument("report", type=Path)
     parser.add_argument("--device", required=True)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--modules", nargs="*", help="run only these modules' tests")
     arguments = parser.parse_args()
     # As the suite's own run_tests.py: its modules import each other both ways.
     sys.path[:0] = [str(arguments.suite), str(arguments.suite / "tests")]
@@ -66,7 +67,12 @@ def main() -> int:
     import tests  # pylint: disable=import-error
 
     outcomes = Outcomes(arguments.seed)
-    unittest.defaultTestLoader.loadTestsFromModule(tests).run(outcomes)
+    loader = unittest.defaultTestLoader
+    if arguments.modules:
+        chosen = [loader.loadTestsFromName(f"tests.{module}") for module in arguments.modules]
+    else:
+        chosen = [loader.loadTestsFromModule(tests)]
+    unittest.TestSuite(chosen).run(outcomes)
     arguments.report.write_text(json.dumps(outcomes.outcomes, indent=1), encoding="utf-8")
     return 0
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Finding and opening devices.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,20 +21,6 @@ std::vector<Device*>& known_devices() {
   return *devices;
 }
 
-void make_sysfs_entry(hca::Runtime& runtime, const std::string& name) {
-  std::string path = runtime.dir() + "/sysfs";
-  // Open to all if the fabric is.
-  struct stat info {};
-  const mode_t mode = ::stat(runtime.dir().c_str(), &info) == 0 ? info.st_mode & 0777 : 0700;
-  for (const std::string& part : {std::string(), "/" + runtime.host(), std::string("/class"),
-                                  std::string("/infiniband"), "/" + name}) {
-    path += part;
-    if (::mkdir(path.c_str(), mode) == 0) {
-      ::chmod(path.c_str(), mode);
-    }
-  }
-}
-
 Device* device_for(hca::Runtime& runtime, const HcaInfo& info, int index) {
   auto& devices = known_devices();
   const auto known = std::find_if(devices.begin(), devices.end(), [&](const Device* device) {
@@ -50,8 +35,7 @@ Device* device_for(hca::Runtime& runtime, const HcaInfo& info, int index) {
   device->hca_index = info.ports.empty() ? 0 : runtime.ports().port(info.ports[0]).hca_index;
   device->base.node_type = IBV_NODE_CA;
   device->base.transport_type = IBV_TRANSPORT_IB;
-  make_sysfs_entry(runtime, info.name);
-  const std::string ibdev_path = sysfs_root(runtime) + "/class/infiniband/" + info.name;
+  const std::string ibdev_path = make_sysfs_entry(runtime, info.name);
   std::snprintf(device->base.name, sizeof device->base.name, "%s", info.name.c_str());
   std::snprintf(device->base.dev_name, sizeof device->base.dev_name, "uverbs%d", index);
   std::snprintf(device->base.dev_path, sizeof device->base.dev_path, "%s", ibdev_path.c_str());
@@ -71,10 +55,6 @@ void explain(const char* what, int error) {
 }
 
 }  // namespace
-
-std::string sysfs_root(const hca::Runtime& runtime) {
-  return runtime.dir() + "/sysfs/" + runtime.host();
-}
 
 ObjectTable<Cq>& cq_table() {
   static auto* table = new ObjectTable<Cq>(hca::kMaxCqs);

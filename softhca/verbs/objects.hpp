@@ -202,6 +202,10 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values);
 
 /// Directory that stands in for /sys, with class/infiniband/<device> in it.
 std::string sysfs_root(const hca::Runtime& runtime);
+/// Makes sysfs_root() and what is fixed in it, with an entry for the device `name`, open to all if
+/// the fabric is; returns the entry's path. An empty name makes no entry and returns the directory
+/// of the entries.
+std::string make_sysfs_entry(const hca::Runtime& runtime, const std::string& name);
 
 /// Sets errno and returns a null pointer.
 inline std::nullptr_t fail(int error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What programs look up in sysfs by way of libibverbs.
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -41,9 +42,38 @@ const char* content_of(std::string_view file) {
 
 }  // namespace
 
+namespace softhca::verbs {
+
+std::string sysfs_root(const hca::Runtime& runtime) {
+  return runtime.dir() + "/sysfs/" + runtime.host();
+}
+
+std::string make_sysfs_entry(const hca::Runtime& runtime, const std::string& name) {
+  std::string path = runtime.dir();
+  struct stat info {};
+  const mode_t mode = ::stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0700;
+  for (const std::string& part : {std::string("sysfs"), runtime.host(), std::string("class"),
+                                  std::string("infiniband"), name}) {
+    if (part.empty()) {
+      break;
+    }
+    path += "/" + part;
+    if (::mkdir(path.c_str(), mode) == 0) {
+      ::chmod(path.c_str(), mode);  // whatever the umask of this process is
+    }
+  }
+  return path;
+}
+
+}  // namespace softhca::verbs
+
 SOFTHCA_EXPORT const char* ibv_get_sysfs_path() {
   if (hca::Runtime* runtime = hca::Runtime::instance()) {
-    static const auto* path = new std::string(sysfs_root(*runtime));
+    // Open MPI looks for class/infiniband before it asks for devices.
+    static const auto* path = [runtime] {
+      make_sysfs_entry(*runtime, "");
+      return new std::string(sysfs_root(*runtime));
+    }();
     return path->c_str();
   }
   auto* real = next<const char*()>("ibv_get_sysfs_path");

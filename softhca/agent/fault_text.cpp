@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/agent/fault_text.hpp"
 
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
 
+#include "softhca/fabric/words.hpp"
+
 namespace softhca {
 namespace {
 
-const std::map<std::string_view, FaultAction> actions_by_name = {
+const std::map<std::string_view, FaultAction> kActions = {
     {"drop", FaultAction::Drop},       {"duplicate", FaultAction::Duplicate},
     {"delay", FaultAction::Delay},     {"reorder", FaultAction::Reorder},
     {"corrupt", FaultAction::Corrupt}, {"busy", FaultAction::Busy},
     {"rate", FaultAction::Rate}};
 
-const std::map<std::string_view, std::uint8_t> classes_by_name = {
+const std::map<std::string_view, std::uint8_t> kClasses = {
     {"sa", kClassSa}, {"cm", kClassCm}, {"perf", kClassPerf}};
 
 template <typename T>
@@ -57,10 +58,10 @@ std::string set_option(GsiRule& rule, std::string_view name, const std::string& 
     return ports.empty() ? "no port \"" + value + "\"; HOST, HOST:PORT or HOST:DEVICE:PORT" : "";
   }
   if (name == "--class") {
-    const auto known = classes_by_name.find(value);
+    const auto known = kClasses.find(value);
     return take(rule.mgmt_class,
-                known != classes_by_name.end() ? std::optional(known->second)
-                                               : number<std::uint8_t>(value, 1, 255),
+                known != kClasses.end() ? std::optional(known->second)
+                                        : number<std::uint8_t>(value, 1, 255),
                 "sa, cm, perf or a number up to 255");
   }
   if (name == "--attr") {
@@ -85,11 +86,8 @@ std::string set_option(GsiRule& rule, std::string_view name, const std::string& 
     return take(rule.seed, number<std::uint64_t>(value, 0, UINT64_MAX), "a number");
   }
   if (name == "--delay") {
-    return take(rule.delay,
-                number<std::chrono::milliseconds::rep>(value, 1, 600000).has_value()
-                    ? std::optional(std::chrono::milliseconds(
-                          *number<std::chrono::milliseconds::rep>(value, 1, 600000)))
-                    : std::nullopt,
+    const auto ms = number<std::chrono::milliseconds::rep>(value, 1, 600000);
+    return take(rule.delay, ms ? std::optional(std::chrono::milliseconds(*ms)) : std::nullopt,
                 "1 to 600000 ms");
   }
   return "unknown option " + std::string(name) +
@@ -125,46 +123,11 @@ std::string joined(std::string_view first, std::span<const std::string> words) {
 
 }  // namespace
 
-std::optional<std::uint64_t> parse_number(std::string_view text, std::uint64_t low,
-                                          std::uint64_t high) {
-  const bool hex = text.starts_with("0x");
-  const std::string_view digits = hex ? text.substr(2) : text;
-  std::uint64_t value = 0;
-  const auto read =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, hex ? 16 : 10);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || value < low ||
-      value > high) {
-    return std::nullopt;
-  }
-  return value;
-}
-
-std::vector<PortIndex> ports_by_name(std::string_view text, const FabricView& view) {
-  const std::size_t first = text.find(':');
-  const std::size_t last = text.rfind(':');
-  const std::string_view host = text.substr(0, first);
-  const std::string_view device =
-      first == last ? std::string_view() : text.substr(first + 1, last - first - 1);
-  std::uint32_t wanted = 0;
-  if (last != std::string_view::npos) {
-    wanted = number<std::uint32_t>(text.substr(last + 1), 1, kMaxPortsPerHca).value_or(UINT32_MAX);
-  }
-  std::vector<PortIndex> ports;
-  for (const HcaInfo& hca : view.hcas_of(host)) {
-    for (std::uint32_t i = 0; i < hca.ports.size(); ++i) {
-      if ((device.empty() || device == hca.name) && (wanted == 0 || wanted == i + 1)) {
-        ports.push_back(hca.ports[i]);
-      }
-    }
-  }
-  return ports;
-}
-
 std::variant<GsiRule, FaultMistake> parse_gsi_rule(std::span<const std::string> words,
                                                    const FabricView& view) {
   GsiRule rule;
-  const auto action = words.empty() ? actions_by_name.end() : actions_by_name.find(words.front());
-  if (action == actions_by_name.end() || action->second == FaultAction::Rate ||
+  const auto action = words.empty() ? kActions.end() : kActions.find(words.front());
+  if (action == kActions.end() || action->second == FaultAction::Rate ||
       action->second == FaultAction::Busy) {
     return FaultMistake{"gsi needs drop, duplicate, delay, reorder or corrupt, or list or clear"};
   }

@@ -5,9 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 #include "softhca/agent/gsi_faults.hpp"
 #include "softhca/fabric/fabric_view.hpp"
@@ -26,13 +24,6 @@ std::variant<GsiRule, FaultMistake> parse_gsi_rule(std::span<const std::string> 
 /// The words behind `sa`: silent, slow MS, busy or rate N, and options.
 std::variant<GsiRule, FaultMistake> parse_sa_rule(std::span<const std::string> words,
                                                   const FabricView& view);
-
-/// A whole number in decimal or 0x…, from `low` to `high`.
-std::optional<std::uint64_t> parse_number(std::string_view text, std::uint64_t low,
-                                          std::uint64_t high);
-
-/// The ports that "HOST", "HOST:PORT" or "HOST:DEVICE:PORT" names.
-std::vector<PortIndex> ports_by_name(std::string_view text, const FabricView& view);
 
 /// The rules and what they did, one line each.
 std::string list_rules(const GsiFaults& faults);

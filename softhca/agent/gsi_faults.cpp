@@ -3,20 +3,13 @@
 
 #include <algorithm>
 
+#include "softhca/fabric/random.hpp"
+
 namespace softhca {
 namespace {
 
-constexpr std::uint32_t kMillion = 1'000'000;
 // What a receive queue of QP 1 holds; more is lost.
 constexpr std::int64_t kQueueLength = 512;
-
-/// Steele, Lea and Flood's SplitMix64: every counter value gives an independent looking number.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
 
 bool among(const std::vector<PortIndex>& ports, PortIndex port) {
   return ports.empty() || std::find(ports.begin(), ports.end(), port) != ports.end();
@@ -38,7 +31,7 @@ bool chosen(const GsiFaults::Entry& entry, std::uint64_t random) {
   if (rule.every != 0) {
     return entry.matched % rule.every == 0;
   }
-  return random % kMillion < rule.chance_ppm;
+  return happens(rule.chance_ppm, random);
 }
 
 }  // namespace

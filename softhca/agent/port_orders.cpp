@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "softhca/agent/fault_text.hpp"
+#include "softhca/fabric/words.hpp"
 #include "softhca/mad/bytes.hpp"
 
 namespace softhca {

@@ -85,7 +85,7 @@ std::optional<std::uint64_t> parse_number(const char* text) {
 }
 
 int wrong_usage(const char* what, const char* detail) {
-  std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, verbs_fault_help);
+  std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, kVerbsFaultHelp);
   return 2;
 }
 
@@ -106,8 +106,8 @@ std::unique_ptr<hca::Faults> open_faults(const Invocation& call) {
 int run_fault(const Invocation& call) {
   const std::string_view command = call.args.empty() ? "" : call.args.front();
   if (command == "help" || command == "--help") {
-    std::fputs(verbs_fault_help, stdout);
-    std::fputs(agent_fault_help, stdout);
+    std::fputs(kVerbsFaultHelp, stdout);
+    std::fputs(kAgentFaultHelp, stdout);
     return 0;
   }
   if (is_agent_fault(command)) {

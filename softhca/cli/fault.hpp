@@ -16,7 +16,7 @@ namespace softhca::cli {
 using Words = std::span<char* const>;
 
 /// What `softhca fault help` says of the faults of verbs.
-extern const char verbs_fault_help[];
+extern const char kVerbsFaultHelp[];
 
 /// "0.2" or "20%" as parts per million.
 std::optional<std::uint32_t> parse_probability(const char* text);

@@ -13,7 +13,7 @@
 
 namespace softhca::cli {
 
-const char agent_fault_help[] =
+const char kAgentFaultHelp[] =
     "\n"
     "       softhca fault gsi drop|duplicate|delay|reorder|corrupt [OPTIONS]\n"
     "       softhca fault sa silent|slow MS|busy|rate N [OPTIONS]\n"

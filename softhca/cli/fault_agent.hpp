@@ -15,6 +15,6 @@ bool is_agent_fault(std::string_view command);
 int run_agent_fault(const Invocation& call);
 
 /// What `softhca fault help` says of them.
-extern const char agent_fault_help[];
+extern const char kAgentFaultHelp[];
 
 }  // namespace softhca::cli

@@ -4,7 +4,7 @@
 namespace softhca::cli {
 
 // clang-format off
-const char verbs_fault_help[] =
+const char kVerbsFaultHelp[] =
     "usage: softhca fault ud [--drop P] [--duplicate P] [--reorder P] [--seed N]\n"
     "       softhca fault ud drop|duplicate|delay|reorder|corrupt [OPTIONS]\n"
     "       softhca fault rc stall|break [OPTIONS]\n"

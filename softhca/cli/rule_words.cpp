@@ -7,6 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "softhca/fabric/words.hpp"
+
 namespace softhca::cli {
 namespace {
 
@@ -79,28 +81,11 @@ std::string name_of(std::span<const Name> names, std::uint32_t wanted) {
   return std::to_string(wanted);
 }
 
-/// Names a rule's ports from "HOST", "HOST:PORT" or "HOST:DEVICE:PORT".
+/// False when `text` names no port.
 bool read_ports(std::string_view text, const FabricView& view, hca::RulePorts& ports) {
-  const std::size_t colon = text.find(':');
-  const std::string_view host = text.substr(0, colon);
-  std::string_view rest = colon == std::string_view::npos ? "" : text.substr(colon + 1);
-  std::string_view device;
-  if (const std::size_t second = rest.find(':'); second != std::string_view::npos) {
-    device = rest.substr(0, second);
-    rest = rest.substr(second + 1);
-  }
-  const auto number =
-      rest.empty() ? std::optional<std::uint64_t>(0) : parse_number(std::string(rest).c_str());
-  if (!number) {
-    return false;
-  }
-  for (const HcaInfo& hca : view.hcas_of(host)) {
-    for (std::size_t i = 0; i < hca.ports.size(); ++i) {
-      const bool wanted =
-          (device.empty() || device == hca.name) && (*number == 0 || *number == i + 1);
-      if (wanted && ports.count < ports.ports.size()) {
-        ports.ports[ports.count++] = hca.ports[i];
-      }
+  for (const PortIndex port : ports_by_name(text, view)) {
+    if (ports.count < ports.ports.size()) {
+      ports.ports[ports.count++] = port;
     }
   }
   return ports.count != 0;

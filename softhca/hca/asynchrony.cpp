@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/hca/asynchrony.hpp"
 
-#include "softhca/hca/random.hpp"
+#include "softhca/fabric/random.hpp"
 
 namespace softhca::hca {
 

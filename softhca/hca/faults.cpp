@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <string>
 
-#include "softhca/hca/random.hpp"
+#include "softhca/fabric/random.hpp"
 
 namespace softhca::hca {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "softhca/fabric/random.hpp"
 #include "softhca/hca/clock.hpp"
 #include "softhca/hca/completion.hpp"
 #include "softhca/hca/deliver.hpp"
 #include "softhca/hca/multicast.hpp"
-#include "softhca/hca/random.hpp"
 #include "softhca/hca/robust_lock.hpp"
 #include "softhca/hca/runtime.hpp"
 

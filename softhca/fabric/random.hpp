@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace softhca::hca {
+namespace softhca {
 
 /// Steele, Lea and Flood's SplitMix64: every counter value gives an independent looking number.
 constexpr std::uint64_t mix(std::uint64_t x) {
@@ -20,4 +20,4 @@ constexpr bool happens(std::uint32_t ppm, std::uint64_t random) {
   return random % kMillion < ppm;
 }
 
-}  // namespace softhca::hca
+}  // namespace softhca

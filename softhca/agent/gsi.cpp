@@ -20,6 +20,11 @@ constexpr std::uint32_t kMaxTimeoutMs = 24U * 3600 * 1000;
 constexpr std::chrono::seconds kIncomplete{40};
 constexpr std::chrono::seconds kRemembered{10};
 
+/// Whether RMPP is active in a message of any length.
+bool has_rmpp(std::span<const std::uint8_t> message) {
+  return message.size() >= kRmppHeaderEnd && rmpp_active(message);
+}
+
 UmadHeader address_of(const GsiPacket& packet) {
   UmadHeader header;
   header.qpn = htonl(1);
@@ -44,7 +49,7 @@ void Gsi::handle_send(Session& session, const UmadHeader& header, std::vector<st
     return;
   }
   const Registration& agent = session.agents()[header.agent_id];
-  const bool transfer = agent.kernel_rmpp() && data.size() >= kRmppHeaderEnd && rmpp_active(data);
+  const bool transfer = agent.kernel_rmpp() && has_rmpp(data);
   const std::size_t least = transfer ? mad_data_offset(data[1]) : kMadHeaderSize;
   const std::size_t most = transfer ? kMaxRmppMessage : kMadSize;
   if (!agent.used || data.size() < least || data.size() > most) {
@@ -81,8 +86,8 @@ void Gsi::transmit(const RequestKey& key, Instant now) {
   Request& request = requests_.at(key);
   Session& session = *sessions_.at(request.session);
   request.target = view_.unicast(session.port(), ntohs(request.header.lid)).value_or(kNoPort);
-  const bool transfer = session.agents()[request.header.agent_id].kernel_rmpp() &&
-                        request.data.size() >= kRmppHeaderEnd && rmpp_active(request.data);
+  const bool transfer =
+      session.agents()[request.header.agent_id].kernel_rmpp() && has_rmpp(request.data);
   if (transfer) {
     request.sending = true;
     begin_transfer(session, request.header, request.data, key, now);
@@ -258,8 +263,7 @@ void Gsi::deliver(const AgentRef& agent, const GsiPacket& packet,
                   std::span<const std::uint8_t> message) {
   const MadHeader mad = get_mad_header(message);
   // Those who do RMPP themselves get its MADs whether or not a request waits.
-  const bool own_rmpp =
-      agent.registration().user_rmpp && message.size() >= kRmppHeaderEnd && rmpp_active(message);
+  const bool own_rmpp = agent.registration().user_rmpp && has_rmpp(message);
   if (mad.is_response() && !own_rmpp) {
     auto entry = requests_.lower_bound({mad.tid, 0});
     while (entry != requests_.end() && entry->first.first == mad.tid &&

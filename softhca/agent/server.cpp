@@ -17,6 +17,7 @@
 
 #include "softhca/agent/fault_text.hpp"
 #include "softhca/agent/log.hpp"
+#include "softhca/umad/passed_descriptor.hpp"
 
 namespace softhca {
 namespace {
@@ -33,24 +34,18 @@ sockaddr* generic(sockaddr_un& address) {
 ssize_t receive_request(int fd, AgentRequest& request, std::string& text, int& passed_fd) {
   std::array<char, kMaxCommandText> behind;
   std::array<iovec, 2> parts = {{{&request, sizeof request}, {behind.data(), behind.size()}}};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+  DescriptorRoom room;
   msghdr message = {};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  message.msg_control = ancillary.data();
-  message.msg_controllen = ancillary.size();
+  message.msg_control = room.bytes.data();
+  message.msg_controllen = room.bytes.size();
   const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   passed_fd = -1;
   if (got < 0) {
     return got;
   }
-  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr;
-       item = CMSG_NXTHDR(&message, item)) {
-    if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_RIGHTS &&
-        item->cmsg_len >= CMSG_LEN(sizeof(int))) {
-      std::memcpy(&passed_fd, CMSG_DATA(item), sizeof passed_fd);
-    }
-  }
+  passed_fd = passed_descriptor(message);
   const auto whole = static_cast<ssize_t>(sizeof request);
   text.assign(behind.data(), static_cast<std::size_t>(std::max<ssize_t>(got - whole, 0)));
   return std::min(got, whole);

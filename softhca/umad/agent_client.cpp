@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
+
+#include "softhca/umad/passed_descriptor.hpp"
 
 namespace softhca {
 namespace {
@@ -45,22 +47,9 @@ int connect_agent(const char* dir) {
 }
 
 int call_agent(int fd, const AgentRequest& request, int pass_fd, AgentReply* reply) {
-  AgentRequest copy = request;
-  iovec part = {&copy, sizeof copy};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  if (pass_fd >= 0) {
-    message.msg_control = ancillary.data();
-    message.msg_controllen = ancillary.size();
-    cmsghdr* item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(item), &pass_fd, sizeof pass_fd);
-  }
-  if (sendmsg(fd, &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof copy)) {
+  const auto bytes = std::as_bytes(std::span(&request, 1));
+  if (send_with_descriptor(fd, bytes, pass_fd, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(bytes.size())) {
     return EIO;
   }
   pollfd wait = {fd, POLLIN, 0};

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "softhca/umad/passed_descriptor.hpp"
+
 namespace softhca {
 namespace {
 
@@ -34,18 +36,6 @@ bool read_file(int fd, std::span<std::uint8_t> data) {
     at += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
   }
   return true;
-}
-
-int passed_descriptor(msghdr& message) {
-  int found = -1;
-  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr;
-       item = CMSG_NXTHDR(&message, item)) {
-    if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_RIGHTS &&
-        item->cmsg_len >= CMSG_LEN(sizeof(int))) {
-      std::memcpy(&found, CMSG_DATA(item), sizeof found);
-    }
-  }
-  return found;
 }
 
 }  // namespace
@@ -76,21 +66,8 @@ UmadMessage::~UmadMessage() {
 }
 
 bool UmadMessage::send(int fd) const {
-  iovec part = {const_cast<std::uint8_t*>(bytes_.data()), bytes_.size()};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  if (file_ >= 0) {
-    message.msg_control = ancillary.data();
-    message.msg_controllen = ancillary.size();
-    cmsghdr* item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(item), &file_, sizeof file_);
-  }
-  return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes_.size());
+  return send_with_descriptor(fd, std::as_bytes(std::span(bytes_)), file_,
+                              MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes_.size());
 }
 
 UmadRead read_umad(int fd, UmadArrival& arrival) {
@@ -100,9 +77,9 @@ UmadRead read_umad(int fd, UmadArrival& arrival) {
   msghdr message = {};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  message.msg_control = ancillary.data();
-  message.msg_controllen = ancillary.size();
+  DescriptorRoom room;
+  message.msg_control = room.bytes.data();
+  message.msg_controllen = room.bytes.size();
   const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0) {
     return errno == EAGAIN || errno == EINTR ? UmadRead::Nothing : UmadRead::End;

@@ -8,17 +8,16 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/unique_fd.hpp"
 #include "conn/driver/driver.hpp"
 #include "softhca/fabric/static_fabric.hpp"
+#include "softhca/temp_dir.hpp"
 
 namespace wireup::conn {
 
@@ -119,16 +118,15 @@ class DriverRig : public testing::Test {
  protected:
   // The emulated adapter looks for its fabric once in a process.
   static void SetUpTestSuite() {
-    std::string name = (std::filesystem::temp_directory_path() / "wireup-driver-XXXXXX").string();
-    directory = ::mkdtemp(name.data());
-    fabric = softhca::make_star_fabric(directory.c_str());
+    directory = std::make_unique<softhca_test::TempDir>();
+    fabric = softhca::make_star_fabric(directory->path());
     ASSERT_NE(fabric, nullptr);
-    ::setenv("SOFTHCA_DIR", directory.c_str(), 1);
+    ::setenv("SOFTHCA_DIR", directory->path(), 1);
     ::setenv("SOFTHCA_HOST", "H1", 1);
   }
   static void TearDownTestSuite() {
     fabric.reset();
-    std::filesystem::remove_all(directory);
+    directory.reset();
   }
 
   void open(std::uint32_t size, const Options& options = {}) {
@@ -168,7 +166,7 @@ class DriverRig : public testing::Test {
   std::vector<std::unique_ptr<Driver>> drivers;
 
  private:
-  inline static std::string directory;
+  inline static std::unique_ptr<softhca_test::TempDir> directory;
   inline static std::unique_ptr<softhca::StaticFabric> fabric;
 };
 

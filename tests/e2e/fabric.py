@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +81,30 @@ class Fabric:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def pair(
+        self,
+        hosts: tuple[str, str],
+        server: list[object],
+        client: list[object],
+        is_early: Callable[[Output], bool] = lambda done: done.status != 0,
+    ) -> tuple[Output, Output]:
+        """Runs a server on the first host and its client on the second, which is called again for
+        30 s while `is_early` takes what it said for "no server yet". Returns what the client and
+        the server left. A server whose client has failed is ended, for it may wait for ever."""
+        running = self.start(hosts[0], *server)
+        try:
+            deadline = time.monotonic() + 30
+            while True:
+                done = self.run(hosts[1], *client)
+                if not is_early(done) or running.poll() is not None or time.monotonic() > deadline:
+                    break
+            if done.status != 0:
+                running.terminate()
+            out, _ = running.communicate(timeout=60)
+        finally:
+            running.kill()
+        return done, Output(running.returncode, out, "")
 
     def mpirun(self, *arguments: object, seconds: int = 120) -> Output:
         return bounded([TOOL, "mpirun", "--name", self.name, *arguments], seconds)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that nobody here wrote, unmodified, between two hosts of the fabric."""
 import re
-import time
 import unittest
 
 from fabric import Fabric
@@ -20,19 +19,10 @@ class ThirdParty(unittest.TestCase):
 
     def pair(self, server: list[object], client: list[object]) -> tuple[str, str]:
         """Runs a server on H1 and its client on H3; both must end with status 0."""
-        running = self.fabric.start("H1", *server)
-        try:
-            deadline = time.monotonic() + 20
-            while True:
-                done = self.fabric.run("H3", *client, "H1")
-                if done.status == 0 or time.monotonic() > deadline or running.poll() is not None:
-                    break
-            out, _ = running.communicate(timeout=30)
-        finally:
-            running.kill()
-        self.assertEqual(done.status, 0, done.all + out)
-        self.assertEqual(running.returncode, 0, out)
-        return out, done.out
+        done, served = self.fabric.pair(("H1", "H3"), server, [*client, "H1"])
+        self.assertEqual(done.status, 0, done.all + served.all)
+        self.assertEqual(served.status, 0, served.all)
+        return served.out, done.out
 
     def test_ibv_devinfo_shows_an_active_infiniband_port(self) -> None:
         done = self.fabric.run("H2", "ibv_devinfo", "-v")

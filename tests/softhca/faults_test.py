@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`softhca fault` on a fabric: each command changes what unmodified programs see."""
 import sys
-import time
 import unittest
 from pathlib import Path
 
@@ -28,20 +27,10 @@ class Faults(unittest.TestCase):
     def pingpong(self, program: str = "ibv_rc_pingpong") -> tuple[Output, str]:
         """The client's output on H2 and the server's on H1."""
         words = ["timeout", "20", program, "-n", "100"]
-        server = self.fabric.start("H1", *words, seconds=40)
-        try:
-            deadline = time.monotonic() + 20
-            while True:
-                client = self.fabric.run("H2", *words, "H1")
-                refused = "Couldn't connect" in client.all
-                if not refused or server.poll() is not None or time.monotonic() > deadline:
-                    break
-            if client.status != 0:
-                server.terminate()  # a server whose peer has died waits for ever
-            out, _ = server.communicate(timeout=40)
-        finally:
-            server.kill()
-        return client, out
+        client, server = self.fabric.pair(
+            ("H1", "H2"), words, [*words, "H1"], lambda done: "Couldn't connect" in done.all
+        )
+        return client, server.out
 
     def test_pingpong_works_without_faults_and_in_the_asynchronous_mode(self) -> None:
         self.assertEqual(self.pingpong()[0].status, 0)

@@ -14,7 +14,7 @@ namespace {
 class Addressing : public Rig {
  protected:
   void SetUp() override {
-    fabric_ = StaticFabric::create(dir_.c_str());
+    fabric_ = StaticFabric::create(dir_.path());
     ASSERT_NE(fabric_, nullptr) << std::strerror(errno);
     first_ = {fabric_->add_hca("H1", 2), fabric_->add_hca("H2", 2)};
     for (std::uint32_t plane = 0; plane < 2; ++plane) {
@@ -36,8 +36,8 @@ class Addressing : public Rig {
       }
     }
     ASSERT_TRUE(fabric_->publish());
-    h1_ = hca::Runtime::open(dir_.c_str(), "H1");
-    h2_ = hca::Runtime::open(dir_.c_str(), "H2");
+    h1_ = hca::Runtime::open(dir_.path(), "H1");
+    h2_ = hca::Runtime::open(dir_.path(), "H2");
     ASSERT_NE(h1_, nullptr) << std::strerror(errno);
     ASSERT_NE(h2_, nullptr) << std::strerror(errno);
     a_ = on_h1({});

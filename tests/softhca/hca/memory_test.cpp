@@ -141,7 +141,7 @@ int limited(Body&& body) {
 TEST_F(Regions, MemlockLimitsRegionsAndRings) {
   EXPECT_EQ(
       limited([&] {
-        auto runtime = hca::Runtime::open(dir_.c_str(), "H1");
+        auto runtime = hca::Runtime::open(dir_.path(), "H1");
         const std::uint64_t page = 4096;
         std::vector<char> memory(80 << 10);
         auto* start = reinterpret_cast<char*>(

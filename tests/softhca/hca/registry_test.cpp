@@ -63,7 +63,7 @@ class Death : public Rig {};
 
 TEST_F(Death, ObjectsOfADeadProcessAreClearedAway) {
   Child child([&](int fd) {
-    auto runtime = hca::Runtime::open(dir_.c_str(), "H3");
+    auto runtime = hca::Runtime::open(dir_.path(), "H3");
     Options ud;
     ud.type = IBV_QPT_UD;
     const auto end = make_end(*runtime, ud);
@@ -82,13 +82,13 @@ TEST_F(Death, ObjectsOfADeadProcessAreClearedAway) {
   EXPECT_EQ(h1_->registry().find_qp(record.hca, record.qpn), hca::kNone);
   EXPECT_EQ(h1_->registry().processes().find(owner), nullptr);
   EXPECT_EQ(h1_->registry().header().qp_chunks[slot / hca::kQpChunk].load(), 0U);
-  EXPECT_TRUE(std::filesystem::is_empty(dir_.path() + "/events"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.file("events")));
 }
 
 TEST_F(Death, ALockGoesFromADeadOwnerToTheNext) {
   hca::LockWord& lock = h1_->registry().header().attach_lock;
   Child child([&](int fd) {
-    auto runtime = hca::Runtime::open(dir_.c_str(), "H3");
+    auto runtime = hca::Runtime::open(dir_.path(), "H3");
     const hca::RobustGuard guard(lock, runtime->registry().processes(), runtime->token());
     report(fd, 1);
     ::pause();
@@ -102,7 +102,7 @@ TEST_F(Death, ALockGoesFromADeadOwnerToTheNext) {
 TEST_F(Death, ALockGoesFromAStoppedOwnerToTheNext) {
   hca::LockWord& lock = h1_->registry().header().attach_lock;
   Child child([&](int fd) {
-    auto runtime = hca::Runtime::open(dir_.c_str(), "H3");
+    auto runtime = hca::Runtime::open(dir_.path(), "H3");
     const hca::RobustGuard guard(lock, runtime->registry().processes(), runtime->token());
     report(fd, 1);
     ::pause();
@@ -126,7 +126,7 @@ TEST_F(Death, OnlyTheHolderGivesALockBack) {
 TEST_F(Death, SendingToADeadPeerEndsInRetryExceeded) {
   const auto a = on_h1({});
   Child child([&](int fd) {
-    auto runtime = hca::Runtime::open(dir_.c_str(), "H2");
+    auto runtime = hca::Runtime::open(dir_.path(), "H2");
     const auto end = make_end(*runtime, {});
     if (end->init() != 0 || end->rtr(*a) != 0 || end->rts() != 0 || end->post_recv(1, 0, 64) != 0 ||
         end->post_recv(2, 0, 64) != 0) {
@@ -150,7 +150,7 @@ TEST_F(Death, SendingToADeadPeerEndsInRetryExceeded) {
 TEST_F(Death, AStoppedPeerStillReceives) {
   const auto a = on_h1({});
   Child child([&](int fd) {
-    auto runtime = hca::Runtime::open(dir_.c_str(), "H2");
+    auto runtime = hca::Runtime::open(dir_.path(), "H2");
     const auto end = make_end(*runtime, {});
     if (end->init() != 0 || end->rtr(*a) != 0 || end->rts() != 0 || end->post_recv(1, 0, 64) != 0) {
       ::_exit(1);
@@ -185,7 +185,7 @@ TEST_F(Death, SixteenThousandQueuePairsExistAtOnce) {
   EXPECT_NE(qps.back()->number(), last);
   // The file is sparse: it takes what is used, not what is possible.
   struct stat info {};
-  ASSERT_EQ(::stat((dir_.path() + "/hca").c_str(), &info), 0);
+  ASSERT_EQ(::stat((dir_.file("hca")).c_str(), &info), 0);
   EXPECT_LT(info.st_blocks * 512, 64 << 20);
 }
 

@@ -28,28 +28,11 @@
 #include "softhca/hca/qp.hpp"
 #include "softhca/hca/runtime.hpp"
 #include "softhca/hca/shared_receive_queue.hpp"
+#include "softhca/temp_dir.hpp"
 
 namespace softhca::test {
 
 constexpr std::uint32_t kPd = 1;
-
-/// A directory that is gone at the end of the test.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "softhca-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() { std::filesystem::remove_all(path_); }
-
-  [[nodiscard]] const char* c_str() const { return path_.c_str(); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Attributes for the three moves of a QP; tests change what they are about.
 struct Moves {
@@ -204,10 +187,10 @@ inline std::optional<ibv_event_type> wait_event(const End& end) {
 class Rig : public ::testing::Test {
  protected:
   void SetUp() override {
-    fabric_ = make_star_fabric(dir_.c_str(), 3);
+    fabric_ = make_star_fabric(dir_.path(), 3);
     ASSERT_NE(fabric_, nullptr) << std::strerror(errno);
-    h1_ = hca::Runtime::open(dir_.c_str(), "H1");
-    h2_ = hca::Runtime::open(dir_.c_str(), "H2");
+    h1_ = hca::Runtime::open(dir_.path(), "H1");
+    h2_ = hca::Runtime::open(dir_.path(), "H2");
     ASSERT_NE(h1_, nullptr) << std::strerror(errno);
     ASSERT_NE(h2_, nullptr) << std::strerror(errno);
     if (const char* seed = std::getenv("SOFTHCA_TEST_ASYNC")) {
@@ -289,7 +272,7 @@ class Rig : public ::testing::Test {
     return h1_->counters().total(counter);
   }
 
-  TempDir dir_;
+  softhca_test::TempDir dir_;
   std::unique_ptr<StaticFabric> fabric_;
   std::unique_ptr<hca::Runtime> h1_;
   std::unique_ptr<hca::Runtime> h2_;

@@ -23,7 +23,7 @@ hca::FaultRule call_fails(hca::Call call, int error) {
 }
 
 TEST_F(TwoHosts, CallsFailAsAskedFor) {
-  const auto faults = hca::Faults::attach(dir_.c_str());
+  const auto faults = hca::Faults::attach(dir_.path());
   const auto body = [&](int socket) {
     Program program(socket, IBV_QPT_RC, false);
     hca::FaultRule rule = call_fails(hca::Call::CreateQp, EAGAIN);
@@ -61,7 +61,7 @@ TEST_F(TwoHosts, CallsFailAsAskedFor) {
 }
 
 TEST_F(TwoHosts, LoweredLimitsAreDeclaredAndKept) {
-  const auto faults = hca::Faults::attach(dir_.c_str());
+  const auto faults = hca::Faults::attach(dir_.path());
   hca::FaultRule rule;
   rule.kind = hca::RuleKind::Limit;
   rule.what = static_cast<std::uint32_t>(hca::Limit::Cqes);
@@ -90,7 +90,7 @@ void drop_net_raw() {
 }
 
 TEST_F(TwoHosts, PrivilegedQkeysNeedPrivilegeWhereTheKernelSaysSo) {
-  const auto faults = hca::Faults::attach(dir_.c_str());
+  const auto faults = hca::Faults::attach(dir_.path());
   const pid_t child = start("H1", 0, [&](int socket) {
     drop_net_raw();
     Program program(socket, IBV_QPT_RC, false);

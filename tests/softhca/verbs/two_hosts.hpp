@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <csignal>
 
 #include <array>
 #include <chrono>
@@ -17,13 +16,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "softhca/fabric/static_fabric.hpp"
 #include "softhca/hca/faults.hpp"
+#include "softhca/temp_dir.hpp"
 
 namespace softhca::test {
 
@@ -217,12 +216,10 @@ class Program {
 class TwoHosts : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "softhca-test-XXXXXX").string();
-    dir_ = ::mkdtemp(name.data());
-    fabric_ = make_star_fabric(dir_.c_str(), 2);
+    fabric_ = make_star_fabric(dir_.path(), 2);
     ASSERT_NE(fabric_, nullptr);
     if (const char* seed = std::getenv("SOFTHCA_TEST_ASYNC")) {
-      hca::Faults::attach(dir_.c_str())
+      hca::Faults::attach(dir_.path())
           ->set_asynchrony({true, 200, std::strtoull(seed, nullptr, 0)});
     }
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets_.data()), 0);
@@ -235,7 +232,6 @@ class TwoHosts : public ::testing::Test {
     fabric_.reset();
     ::close(sockets_[0]);
     ::close(sockets_[1]);
-    std::filesystem::remove_all(dir_);
   }
 
   /// Starts `body(socket)` on a host. It ends by returning.
@@ -244,7 +240,7 @@ class TwoHosts : public ::testing::Test {
     const pid_t pid = ::fork();
     if (pid == 0) {
       ::close(sockets_[static_cast<std::size_t>(1 - end)]);
-      ::setenv("SOFTHCA_DIR", dir_.c_str(), 1);
+      ::setenv("SOFTHCA_DIR", dir_.path(), 1);
       ::setenv("SOFTHCA_HOST", host, 1);
       body(sockets_[static_cast<std::size_t>(end)]);
       std::fflush(nullptr);
@@ -267,7 +263,7 @@ class TwoHosts : public ::testing::Test {
     EXPECT_EQ(finish(b), 0) << "on H2";
   }
 
-  std::string dir_;
+  softhca_test::TempDir dir_;
   std::unique_ptr<StaticFabric> fabric_;
   std::array<int, 2> sockets_{};
 };

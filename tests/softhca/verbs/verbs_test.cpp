@@ -223,8 +223,8 @@ TEST_F(TwoHosts, PortEventsReachEveryOpenContext) {
         Program me(socket, IBV_QPT_RC, false);
         me.meet();
         // What the fabric agent does.
-        const auto registry = hca::Registry::attach(dir_.c_str());
-        const auto view = FabricView::attach(dir_.c_str());
+        const auto registry = hca::Registry::attach(dir_.path());
+        const auto view = FabricView::attach(dir_.path());
         const PortAttr port = view->port(view->hcas_of("H1")[0].ports[0]);
         CHILD_CHECK(hca::send_port_event(*registry, port.hca_index, 1, IBV_EVENT_LID_CHANGE) == 1);
         me.meet();

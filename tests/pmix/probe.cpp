@@ -12,6 +12,7 @@
 //   k  SIGKILL, in the killed rank only
 //   x  ask for the card of every rank and check it; the killed rank's must fail in time
 //   a  as x, but the killed rank's card may be there (it had published)
+//   m  meet: wait until every rank has come here
 //   c  close; then every rank must have published
 //   C  close without looking at the others
 //   b  close that may time out, but in time: the launcher does not always notice a killed rank
@@ -110,6 +111,8 @@ class Probe {
         return look_up_all(true);
       case 'a':
         return look_up_all(false);
+      case 'm':
+        return meet();
       case 'c':
         return close() && all_have_entered("close");
       case 'C':
@@ -285,14 +288,27 @@ class Probe {
            (in_time || complain("close took longer than its limit and 2 s"));
   }
 
-  bool wait_for_go() {
-    mark("ready");
+  bool wait_for_mark(const std::string& name) const {
     const Instant end = monotonic_now() + 30s;
-    while (!std::filesystem::exists(options_.marks / "go")) {
+    while (!std::filesystem::exists(options_.marks / name)) {
       if (monotonic_now() > end) {
-        return complain("nobody said go within 30 s");
+        return complain("no %s within 30 s", name.c_str());
       }
       std::this_thread::sleep_for(5ms);
+    }
+    return true;
+  }
+
+  bool wait_for_go() const { return mark("ready") && wait_for_mark("go"); }
+
+  bool meet() const {
+    if (!mark("met")) {
+      return false;
+    }
+    for (std::uint32_t other = 0; other < exchange_->job().size; ++other) {
+      if (!wait_for_mark("met." + std::to_string(other))) {
+        return false;
+      }
     }
     return true;
   }

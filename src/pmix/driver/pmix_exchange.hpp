@@ -15,7 +15,8 @@ struct PmixOptions {
   Duration open_limit = std::chrono::seconds(10);
   /// True: publish() starts a background fence that brings all cards to all nodes; every rank of
   /// the job has to open an exchange. False: cards are fetched one by one from the peer's node, and
-  /// only the ranks that talk need one.
+  /// only the ranks that talk need one; a card can be had as long as a rank of the job is alive on
+  /// its node, so whoever is still to be looked up must not leave.
   bool collect = true;
 };
 

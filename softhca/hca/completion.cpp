@@ -46,6 +46,26 @@ void to_wc(const Cqe& entry, ibv_wc& wc) {
   wc.dlid_path_bits = entry.dlid_path_bits;
 }
 
+EventRecord event_of(const CqRecord& record, std::uint32_t slot) {
+  return {IBV_EVENT_CQ_ERR, EventTarget::Cq, slot,
+          record.generation.load(std::memory_order_relaxed)};
+}
+
+/// Sends the event that the CQ is armed for, if it is armed for such an entry.
+void wake(const Registry& registry, std::uint32_t slot, bool solicited) {
+  CqRecord& record = registry.cq(slot);
+  const auto armed = static_cast<Armed>(record.armed.load(std::memory_order_seq_cst));
+  const bool wanted = armed == Armed::Any || (armed == Armed::Solicited && solicited);
+  auto expected = static_cast<std::uint32_t>(armed);
+  if (wanted &&
+      record.armed.compare_exchange_strong(expected, static_cast<std::uint32_t>(Armed::No)) &&
+      !send_event(registry, record.channel, event_of(record, slot))) {
+    // A full FIFO: its reader has plenty to read. Stay armed, so that no wake-up is lost for ever.
+    expected = static_cast<std::uint32_t>(Armed::No);
+    record.armed.compare_exchange_strong(expected, static_cast<std::uint32_t>(armed));
+  }
+}
+
 }  // namespace
 
 std::uint32_t cq_ring_size(std::uint32_t cqe) {
@@ -81,23 +101,12 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
       record.tail.store(tail + 1, std::memory_order_seq_cst);
     }
   }
-  const EventRecord event{IBV_EVENT_CQ_ERR, EventTarget::Cq, cq_slot,
-                          record.generation.load(std::memory_order_relaxed)};
   if (overrun) {
-    send_event(registry, record.async, event);
+    send_event(registry, record.async, event_of(record, cq_slot));
     return;
   }
   // First the entry, then this look at the arming: whoever arms looks at the entries afterwards.
-  auto armed = static_cast<Armed>(record.armed.load(std::memory_order_seq_cst));
-  const bool wanted = armed == Armed::Any || (armed == Armed::Solicited && entry.solicited != 0);
-  auto expected = static_cast<std::uint32_t>(armed);
-  if (wanted &&
-      record.armed.compare_exchange_strong(expected, static_cast<std::uint32_t>(Armed::No)) &&
-      !send_event(registry, record.channel, event)) {
-    // A full FIFO: its reader has plenty to read. Stay armed, so that no wake-up is lost for ever.
-    expected = static_cast<std::uint32_t>(Armed::No);
-    record.armed.compare_exchange_strong(expected, static_cast<std::uint32_t>(armed));
-  }
+  wake(registry, cq_slot, entry.solicited != 0);
 }
 
 template <typename Store>
@@ -160,6 +169,26 @@ void CqConsumer::arm(bool solicited_only) {
   while (now < static_cast<std::uint32_t>(wish) &&
          !record_->armed.compare_exchange_weak(now, static_cast<std::uint32_t>(wish),
                                                std::memory_order_seq_cst)) {
+  }
+  // An entry that nobody has polled yet wakes like a new one, as on the adapters that programs were
+  // written for: they compare what is queued with the place up to which was polled. Open MPI's
+  // udcm polls before it arms, and not after.
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t ring = ring_of(*record_);
+  const std::uint32_t tail = record_->tail.load(std::memory_order_seq_cst);
+  std::uint32_t at = record_->head.load(std::memory_order_relaxed);
+  bool solicited = false;
+  bool any = false;
+  for (std::uint32_t left = ring; at != tail && left > 0 && !solicited; ++at, --left) {
+    const Cqe& entry = registry_->cqe(*record_, at & (ring - 1));
+    any = any || entry.valid != 0;
+    solicited = entry.valid != 0 && entry.solicited != 0;
+    if (any && !solicited_only) {
+      break;
+    }
+  }
+  if (any) {
+    wake(*registry_, slot_, solicited);
   }
 }
 

@@ -23,7 +23,7 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
 class CqConsumer {
  public:
   CqConsumer(Registry& registry, std::uint32_t slot, std::uint32_t self)
-      : registry_(&registry), record_(&registry.cq(slot)), self_(self) {}
+      : registry_(&registry), record_(&registry.cq(slot)), slot_(slot), self_(self) {}
 
   /// Takes up to `count` completions; -EIO when the queue is in error and empty. Gives the
   /// processor away when it finds nothing time after time: the peer waited for needs it.
@@ -32,7 +32,8 @@ class CqConsumer {
   /// Takes one completion whole: 1, 0 or -EIO as poll().
   int take(Cqe& out);
 
-  /// Asks for one event for the next completion (or the next solicited or failed one).
+  /// Asks for one event for the next completion (or the next solicited or failed one). One that
+  /// was queued before and has not been polled counts: the event comes at once.
   void arm(bool solicited_only);
 
   /// Takes back all completions of a QP that is reset or destroyed.
@@ -49,6 +50,7 @@ class CqConsumer {
 
   Registry* registry_;
   CqRecord* record_;
+  std::uint32_t slot_;
   std::uint32_t self_;
   std::mutex mutex_;
 };

@@ -62,8 +62,8 @@ class OpenMpiTest(PeerTest):
 class Short(OpenMpiTest):
     """What the gate runs."""
 
-    # Not openib: its first all-to-all with 16 ranks did not end in some runs, and whose fault that is
-    # has not been found yet. It is among AllPrograms.
+    def test_openib_with_16_ranks(self) -> None:
+        self.job(OPENIB, 16, "all_to_all", ["1", "4096"], 120)
 
     def test_ucx_rc_with_16_ranks(self) -> None:
         self.job(UCX_RC, 16, "all_to_all", ["1", "4096"], 120)

@@ -143,6 +143,38 @@ TEST_F(TwoHosts, OnlySolicitedCompletionsWakeASolicitedRequest) {
       });
 }
 
+TEST_F(TwoHosts, ArmingWithAnUnpolledCompletionWakesAtOnce) {
+  run(
+      [](int socket) {
+        Program me(socket, IBV_QPT_RC, false);
+        me.connect();
+        me.post(IBV_WR_SEND, 1, 0, 10);
+        CHILD_CHECK(me.wait().status == IBV_WC_SUCCESS);
+        me.meet();  // the message is there
+        me.meet();
+      },
+      [](int socket) {
+        Program me(socket, IBV_QPT_RC, true);
+        me.post_recv(5, 0, 10);
+        me.connect();
+        me.meet();
+        pollfd poller{me.channel->fd, POLLIN, 0};
+        CHILD_CHECK(ibv_req_notify_cq(me.cq, 1) == 0);
+        CHILD_CHECK(::poll(&poller, 1, 0) == 0);  // it was not solicited
+        CHILD_CHECK(ibv_req_notify_cq(me.cq, 0) == 0);
+        CHILD_CHECK(::poll(&poller, 1, 10'000) == 1);
+        ibv_cq* cq = nullptr;
+        void* context = nullptr;
+        CHILD_CHECK(ibv_get_cq_event(me.channel, &cq, &context) == 0);
+        ibv_ack_cq_events(cq, 1);
+        ibv_wc wc{};
+        CHILD_CHECK(ibv_poll_cq(me.cq, 1, &wc) == 1 && wc.wr_id == 5);
+        CHILD_CHECK(ibv_req_notify_cq(me.cq, 0) == 0);
+        CHILD_CHECK(::poll(&poller, 1, 0) == 0);  // and now nothing is left
+        me.meet();
+      });
+}
+
 TEST_F(TwoHosts, DestroyingACqWaitsForItsEvents) {
   run(
       [](int socket) {

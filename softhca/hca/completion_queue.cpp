@@ -75,6 +75,27 @@ CompletionQueue::~CompletionQueue() {
   runtime_->cq_slots().give_back(slot_);
 }
 
+int CompletionQueue::poll(int count, ibv_wc* out) {
+  const int found = consumer_.poll(count, out);
+  if (found == 0) {
+    runtime_->serve_memory();
+  }
+  return found;
+}
+
+int CompletionQueue::take(Cqe& out) {
+  const int found = consumer_.take(out);
+  if (found == 0) {
+    runtime_->serve_memory();
+  }
+  return found;
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+  runtime_->serve_memory();
+  consumer_.arm(solicited_only);
+}
+
 int CompletionQueue::resize(std::uint32_t cqe) {
   if (cqe == 0 || cqe > kMaxCqe) {
     return EINVAL;

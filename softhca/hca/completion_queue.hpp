@@ -29,6 +29,12 @@ class CompletionQueue {
   [[nodiscard]] std::uint32_t cqe() const { return cqe_; }
   [[nodiscard]] CqConsumer& consumer() { return consumer_; }
 
+  /// As CqConsumer's. A program that finds nothing, or is about to wait, may be waiting for one
+  /// that cannot reach its memory; so these offer a relay if there is need of one.
+  int poll(int count, ibv_wc* out);
+  int take(Cqe& out);
+  void arm(bool solicited_only);
+
   /// 0, EINVAL or ENOMEM.
   int resize(std::uint32_t cqe);
 

@@ -22,7 +22,7 @@ namespace softhca::hca {
 inline constexpr char kRegistryFile[] = "hca";
 inline constexpr char kEventsDir[] = "events";
 inline constexpr std::uint64_t kRegistryMagic = 0x736f6674'72656731;  // "softreg1"
-inline constexpr std::uint32_t kRegistryVersion = 3;
+inline constexpr std::uint32_t kRegistryVersion = 4;
 
 // Capacities of one fabric.
 inline constexpr std::uint32_t kMaxProcesses = 1024;
@@ -76,7 +76,32 @@ struct alignas(64) ProcessRecord {
   std::uint64_t start_time;  // field 22 of /proc/PID/stat, against reuse of the pid
   std::uint64_t probe;       // address in the process where it keeps `nonce`: if it is not there,
   std::uint64_t nonce;       // the process has no memory any more or has become another program
+  std::atomic<std::uint64_t> relay;  // place of its RelayRecord, 0: it has none
 };
+
+/// Where one process asks another to copy data from or to its memory, when the kernel does not let
+/// the first do it itself. A block of the arena that belongs to the second.
+struct RelayRecord {
+  static constexpr std::uint32_t kMaxSegments = kMaxSge + 1;
+  static constexpr std::uint64_t kDataBytes = kArenaBlock - 512;
+  enum class Phase : std::uint32_t { Idle, Posted, Running, Done };
+  enum class Result : std::uint32_t { Ok, Fault };
+  struct Segment {
+    std::uint64_t address;
+    std::uint64_t length;
+  };
+
+  LockWord client;  // who asks
+  /// A futex: Phase in the low 2 bits, above it the number of the request, by which an answer that
+  /// comes too late is known.
+  std::atomic<std::uint32_t> phase;
+  std::uint32_t write;  // 1: `data` to the segments, 0: the segments to `data`
+  std::uint32_t count;
+  std::atomic<std::uint32_t> result;
+  std::array<Segment, kMaxSegments> segments;
+  alignas(512) std::array<std::uint8_t, kDataBytes> data;
+};
+static_assert(sizeof(RelayRecord) == kArenaBlock);
 
 enum class ChannelKind : std::uint32_t { Completion = 1, Async = 2 };
 
@@ -251,7 +276,8 @@ struct RegistryHeader {
   std::atomic<std::uint32_t> next_incarnation;
   std::atomic<std::uint32_t> attachments_top;  // no attachment lies at or above this slot
   std::atomic<std::uint32_t> channels_top;
-  std::atomic<std::uint32_t> arena_top;  // blocks from here on have never been taken
+  std::atomic<std::uint32_t> arena_top;      // blocks from here on have never been taken
+  std::atomic<std::uint32_t> relays_wanted;  // some process may not reach the memory of others
   LockWord attach_lock;
   LockWord atomics_lock;
   std::array<ProcessRecord, kMaxProcesses> processes;

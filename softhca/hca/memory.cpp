@@ -7,10 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 namespace softhca::hca {
 
@@ -73,18 +70,6 @@ bool mapped_here(const SegmentList& list) {
   return true;
 }
 
-void say_denied_once(std::uint32_t pid, int error) {
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true)) {
-    std::fprintf(
-        stderr,
-        "softhca: the kernel refuses access to the memory of process %u (%s); messages to "
-        "it are lost. Run both as the same user, without a seccomp profile or ptrace_scope "
-        "that forbids process_vm_writev.\n",
-        pid, std::strerror(error));
-  }
-}
-
 CopyResult copy(long call, std::uint32_t pid, const SegmentList& local_list,
                 const SegmentList& remote_list) {
   const std::uint64_t wanted = std::min(local_list.total(), remote_list.total());
@@ -110,7 +95,6 @@ CopyResult copy(long call, std::uint32_t pid, const SegmentList& local_list,
         return CopyResult::Gone;
       case EPERM:
       case ENOSYS:
-        say_denied_once(pid, errno);
         return CopyResult::Denied;
       default:
         return mapped_here(local) ? CopyResult::RemoteFault : CopyResult::LocalFault;

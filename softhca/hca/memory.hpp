@@ -42,7 +42,7 @@ enum class CopyResult {
   LocalFault,   // this process's memory is not there
   RemoteFault,  // the other's memory is not there
   Gone,         // the other process has no memory any more
-  Denied,       // the kernel does not let us: said once on stderr
+  Denied,       // the kernel does not let us
 };
 
 /// Copies min(local.total(), remote.total()) bytes into process `pid`, which may be this one.

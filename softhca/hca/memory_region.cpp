@@ -29,6 +29,10 @@ std::uint64_t pages(const RegionSpec& spec) {
   return pages_of(spec.address, spec.length);
 }
 
+bool is_writable(const RegionSpec& spec) {
+  return (spec.access & IBV_ACCESS_LOCAL_WRITE) != 0;
+}
+
 #ifndef MADV_POPULATE_READ
 constexpr int MADV_POPULATE_READ = 22;
 constexpr int MADV_POPULATE_WRITE = 23;
@@ -55,9 +59,8 @@ bool populate(const RegionSpec& spec) {
   if (spec.length == 0 || !can_populate()) {
     return true;
   }
-  const bool write = (spec.access & IBV_ACCESS_LOCAL_WRITE) != 0;
   return populate_range(spec.address & ~std::uint64_t{4095}, page_up(spec.address + spec.length),
-                        write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+                        is_writable(spec) ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
 }  // namespace
@@ -78,6 +81,7 @@ int MemoryRegion::pin(Runtime& runtime, const RegionSpec& spec) {
 
 std::unique_ptr<MemoryRegion> MemoryRegion::create(Runtime& runtime, const RegionSpec& spec,
                                                    int& error) {
+  runtime.serve_memory();
   error = pin(runtime, spec);
   if (error != 0) {
     return nullptr;
@@ -110,6 +114,7 @@ void MemoryRegion::publish(const RegionSpec& spec, bool keep_key) {
     key_ = slot_ << 8 | record.generation;
   }
   spec_ = spec;
+  runtime_->memory().registered().add(spec.address, spec.length, is_writable(spec));
   record.key.store(key_, std::memory_order_release);
 }
 
@@ -120,6 +125,7 @@ void MemoryRegion::withdraw() {
       qp.quiesce();
     }
   });
+  runtime_->memory().registered().remove(spec_.address, spec_.length, is_writable(spec_));
   runtime_->memlock().uncharge(pages(spec_));
 }
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -353,6 +354,42 @@ void Registry::release_qpn(std::uint32_t hca, std::uint32_t qpn, std::uint32_t q
     std::uint32_t mine = qp_slot + 1;
     qpn_entry(hca, qpn).compare_exchange_strong(mine, 0);
   }
+}
+
+namespace {
+
+/// Runs preadv or pwritev over a list until all is done. The kernel checks both sides.
+bool transfer(long call, int fd, std::uint64_t place, SegmentList list) {
+  if (place > kRegistrySize || list.total() > kRegistrySize - place) {
+    return false;
+  }
+  while (list.total() > 0) {
+    std::array<iovec, SegmentList::kCapacity> vectors;
+    unsigned long count = 0;
+    for (const Segment& segment : list.segments()) {
+      vectors[count++] = {reinterpret_cast<void*>(segment.address), segment.length};
+    }
+    const long moved = ::syscall(call, fd, vectors.data(), count, place, 0UL);
+    if (moved <= 0) {
+      if (moved < 0 && errno == EINTR) {
+        continue;
+      }
+      return false;
+    }
+    place += static_cast<std::uint64_t>(moved);
+    list = list.skip(static_cast<std::uint64_t>(moved));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Registry::copy_into(std::uint64_t place, const SegmentList& from) const {
+  return transfer(SYS_pwritev, fd_, place, from);
+}
+
+bool Registry::copy_out_of(std::uint64_t place, const SegmentList& to) const {
+  return transfer(SYS_preadv, fd_, place, to);
 }
 
 std::uint32_t Registry::count_qps(std::uint32_t hca) const {

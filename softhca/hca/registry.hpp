@@ -8,6 +8,7 @@
 #include <string>
 
 #include "softhca/hca/layout.hpp"
+#include "softhca/hca/memory.hpp"
 #include "softhca/hca/process_table.hpp"
 
 namespace softhca::hca {
@@ -55,6 +56,11 @@ class Registry {
     return *reinterpret_cast<Cqe*>(
         ring(cq.ring, (index & (kCqRingSlots - 1)) * std::uint64_t{kCqeStride}, kCqeStride));
   }
+
+  /// Copies the bytes of memory of this process to the file at `place`, or the other way round,
+  /// without a fault where there is no memory: false then, and some of it may have been copied.
+  [[nodiscard]] bool copy_into(std::uint64_t place, const SegmentList& from) const;
+  [[nodiscard]] bool copy_out_of(std::uint64_t place, const SegmentList& to) const;
 
   /// Gives the memory of whole pages back; they read as zero afterwards.
   void empty_pages(std::uint64_t place, std::uint64_t bytes) const;

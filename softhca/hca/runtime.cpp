@@ -31,6 +31,7 @@ void leave_at_exit() {
   if (runtime != nullptr) {
     runtime->pending().stop();
     runtime->ud_wire().flush();
+    runtime->memory().relay().stop();
     runtime->registry().leave(runtime->token());
   }
 }
@@ -80,6 +81,9 @@ std::unique_ptr<Runtime> Runtime::open(const char* dir, const char* host) {
   runtime->ports_ = std::make_unique<PortCache>(*runtime->view_);
   runtime->ud_wire_ = std::make_unique<UdWire>(*runtime);
   runtime->pending_ = std::make_unique<PendingWorker>();
+  runtime->memory_ = std::make_unique<ProcessMemory>(*runtime->registry_, token);
+  runtime->memory_->probe();
+  runtime->serve_memory();
   const auto hcas = runtime->view_->hcas_of(host);
   if (!hcas.empty() && !hcas.front().ports.empty()) {
     runtime->memlock_.look_at(*runtime->faults_, hcas.front().ports.front());
@@ -123,8 +127,21 @@ Runtime::~Runtime() {
   if (ud_wire_) {
     ud_wire_->flush();
   }
+  if (memory_) {
+    memory_->relay().stop();
+  }
   if (token_ != 0) {
     registry_->leave(token_);
+  }
+}
+
+void Runtime::start_relay() {
+  const std::lock_guard lock(relay_mutex_);
+  if (!memory_->relay_wanted()) {
+    return;  // another thread was faster
+  }
+  if (const std::uint64_t place = arena_->take(sizeof(RelayRecord))) {
+    memory_->relay().start(place);
   }
 }
 
@@ -171,7 +188,7 @@ std::uint32_t Runtime::living_pid(std::uint32_t token, bool now) {
       }
       break;
     case CopyResult::Denied:
-      break;  // it is alive; the copy of the data will be denied as well
+      break;  // it is alive, as far as one can tell
     case CopyResult::LocalFault:
     case CopyResult::RemoteFault:
     case CopyResult::Gone:

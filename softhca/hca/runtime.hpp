@@ -17,6 +17,7 @@
 #include "softhca/hca/memlock.hpp"
 #include "softhca/hca/pending.hpp"
 #include "softhca/hca/port_cache.hpp"
+#include "softhca/hca/process_memory.hpp"
 #include "softhca/hca/registry.hpp"
 #include "softhca/hca/slots.hpp"
 #include "softhca/hca/ud_wire.hpp"
@@ -48,6 +49,14 @@ class Runtime {
   [[nodiscard]] UdWire& ud_wire() { return *ud_wire_; }
   [[nodiscard]] PendingWorker& pending() { return *pending_; }
   [[nodiscard]] Memlock& memlock() { return memlock_; }
+  [[nodiscard]] ProcessMemory& memory() { return *memory_; }
+  /// Offers a relay if a process of the fabric needs one. Cheap; called where a program waits or
+  /// makes objects that others reach.
+  void serve_memory() {
+    if (memory_->relay_wanted()) {
+      start_relay();
+    }
+  }
   [[nodiscard]] const std::string& host() const { return host_; }
   /// SOFTHCA_DIR as an absolute path.
   [[nodiscard]] const std::string& dir() const { return registry_->dir(); }
@@ -84,6 +93,7 @@ class Runtime {
 
  private:
   Runtime() = default;
+  void start_relay();
 
   std::string host_;
   std::unique_ptr<Registry> registry_;
@@ -105,6 +115,8 @@ class Runtime {
   std::vector<Qp*> qps_;
   std::unique_ptr<UdWire> ud_wire_;
   std::unique_ptr<PendingWorker> pending_;
+  std::mutex relay_mutex_;
+  std::unique_ptr<ProcessMemory> memory_;
 };
 
 }  // namespace softhca::hca

@@ -61,7 +61,6 @@ class Exchange {
   std::uint32_t peer_slot_ = kNone;
   QpRecord* peer_ = nullptr;
   std::uint32_t peer_owner_ = 0;
-  std::uint32_t pid_ = 0;
   PortIndex peer_port_ = kNoPort;
   RobustGuard* guard_ = nullptr;
 };
@@ -176,8 +175,7 @@ Outcome Exchange::run(const SegmentList& local) {
   peer_port_ = ends->their_port;
   peer_owner_ = peer_->owner.load(std::memory_order_relaxed);
   // A message without data touches no memory, so only a look tells that the peer still lives.
-  pid_ = rt_.living_pid(peer_owner_, local.total() == 0);
-  if (pid_ == 0) {
+  if (rt_.living_pid(peer_owner_, local.total() == 0) == 0) {
     return Outcome::no_answer();
   }
   switch (request_.opcode) {
@@ -209,7 +207,7 @@ Outcome Exchange::message(const SegmentList& local) {
   }
   const auto scatter = scatter_list(registry_, *peer_, taken);
   const CopyResult result =
-      scatter ? write_to_process(pid_, local, *scatter) : CopyResult::RemoteFault;
+      scatter ? rt_.memory().write(peer_owner_, local, *scatter) : CopyResult::RemoteFault;
   if (result == CopyResult::RemoteFault) {
     push_receive(taken, IBV_WC_LOC_PROT_ERR, 0);
     return refuse(IBV_WC_REM_OP_ERR, std::nullopt);
@@ -245,7 +243,7 @@ Outcome Exchange::write(const SegmentList& local) {
   if (immediate && take_recv(registry_, rt_.token(), peer_slot_, 0, taken) != Take::Taken) {
     return Outcome::not_ready(peer_->min_rnr_timer);
   }
-  const CopyResult result = write_to_process(pid_, local, *remote);
+  const CopyResult result = rt_.memory().write(peer_owner_, local, *remote);
   if (result != CopyResult::Ok || !guard_->held()) {
     if (immediate && guard_->held() && taken.srq == kNone) {
       peer_->rq_taken.store(taken.counter, std::memory_order_release);
@@ -263,7 +261,7 @@ Outcome Exchange::read(const SegmentList& local) {
   if ((peer_->access & IBV_ACCESS_REMOTE_READ) == 0 || !remote) {
     return refuse(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
   }
-  const CopyResult result = read_from_process(pid_, local, *remote);
+  const CopyResult result = rt_.memory().read(peer_owner_, local, *remote);
   return result == CopyResult::Ok ? success(local.total()) : copied(result, IBV_WC_REM_ACCESS_ERR);
 }
 
@@ -283,7 +281,7 @@ Outcome Exchange::atomic(const SegmentList& local) {
   SegmentList new_value;
   old_value.add(reinterpret_cast<std::uint64_t>(&before), kAtomicOperand);
   new_value.add(reinterpret_cast<std::uint64_t>(&after), kAtomicOperand);
-  CopyResult result = read_from_process(pid_, old_value, *remote);
+  CopyResult result = rt_.memory().read(peer_owner_, old_value, *remote);
   if (result != CopyResult::Ok) {
     return copied(result, IBV_WC_REM_ACCESS_ERR);
   }
@@ -292,12 +290,11 @@ Outcome Exchange::atomic(const SegmentList& local) {
   } else {
     after = before == request_.compare_add ? request_.swap : before;
   }
-  result = write_to_process(pid_, new_value, *remote);
+  result = rt_.memory().write(peer_owner_, new_value, *remote);
   if (result != CopyResult::Ok) {
     return copied(result, IBV_WC_REM_ACCESS_ERR);
   }
-  const std::uint32_t own_pid = rt_.living_pid(rt_.token());
-  if (write_to_process(own_pid, old_value, local) != CopyResult::Ok) {
+  if (rt_.memory().write(rt_.token(), old_value, local) != CopyResult::Ok) {
     return Outcome::done(IBV_WC_LOC_PROT_ERR);
   }
   return success(kAtomicOperand);

@@ -241,8 +241,7 @@ void UdWire::deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32
     rt.count(port, Counter::UdDroppedKey);
     return;
   }
-  const std::uint32_t pid = rt.living_pid(owner, datagram.length == 0);
-  if (pid == 0) {
+  if (rt.living_pid(owner, datagram.length == 0) == 0) {
     rt.count(port, Counter::UdDroppedNoRoute);
     return;
   }
@@ -267,7 +266,7 @@ void UdWire::deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32
   gather.add(reinterpret_cast<std::uint64_t>(datagram.payload.data()), datagram.length);
   // Without a GRH its 40 bytes stay as they are.
   const CopyResult copied =
-      write_to_process(pid, gather, datagram.has_grh ? *scatter : scatter->skip(kGrhBytes));
+      rt.memory().write(owner, gather, datagram.has_grh ? *scatter : scatter->skip(kGrhBytes));
   if (copied != CopyResult::Ok || !guard.held()) {
     rt.count(port, Counter::UdDroppedNoReceive);
     if (copied == CopyResult::RemoteFault) {

@@ -7,11 +7,11 @@
 namespace softhca::verbs {
 
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
-  return of(cq)->queue->consumer().poll(count, wc);
+  return of(cq)->queue->poll(count, wc);
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) {
-  of(cq)->queue->consumer().arm(solicited_only != 0);
+  of(cq)->queue->arm(solicited_only != 0);
   return 0;
 }
 

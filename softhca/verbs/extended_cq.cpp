@@ -19,7 +19,7 @@ const hca::Cqe& current(ibv_cq_ex* cq) {
 /// Takes the next completion: 0, ENOENT, or EIO when the queue is in error.
 int take(ibv_cq_ex* base) {
   Cq& cq = *of(ibv_cq_ex_to_cq(base));
-  const int found = cq.queue->consumer().take(cq.poller->entry);
+  const int found = cq.queue->take(cq.poller->entry);
   if (found != 1) {
     return found == 0 ? ENOENT : EIO;
   }

@@ -263,6 +263,8 @@ AgentReply Server::handle_request(Session& session, const AgentRequest& request,
       reply.error = EINVAL;
     } else if (!view_.brief(request.port_index).present) {
       reply.error = ENODEV;
+    } else if (!may_open(session)) {
+      reply.error = EACCES;
     } else {
       session.open(request.port_index, passed_fd);
       session_of_fd_[passed_fd] = session.id();
@@ -298,6 +300,17 @@ AgentReply Server::handle_request(Session& session, const AgentRequest& request,
       reply.error = EINVAL;
   }
   return reply;
+}
+
+bool Server::may_open(const Session& session) const {
+  if (!umads_restricted_) {
+    return true;
+  }
+  // The user who connected; who gives up privileges later keeps what is open, as on a host.
+  ucred peer = {};
+  socklen_t length = sizeof peer;
+  return getsockopt(session.control(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+         (peer.uid == 0 || peer.uid == geteuid());
 }
 
 void Server::serve_data(Session& session, Clock::time_point now) {
@@ -337,6 +350,14 @@ void Server::watch_subnet_manager(PortIndex port) {
 
 CommandResult Server::handle_command(std::span<const std::string> words) {
   const std::string_view group = words.empty() ? std::string_view() : words.front();
+  if (group == "umad") {
+    const std::string_view mode = words.size() == 2 ? std::string_view(words[1]) : "";
+    if (mode != "restricted" && mode != "open") {
+      return {EINVAL, "umad: wants restricted or open\n"};
+    }
+    umads_restricted_ = mode == "restricted";
+    return {0, "umad " + std::string(mode) + "\n"};
+  }
   if (group != "gsi" && group != "sa") {
     return options_.order(words);
   }

@@ -60,6 +60,9 @@ class Server {
   void accept_clients();
   void serve_control(Session& session);
   AgentReply handle_request(Session& session, const AgentRequest& request, int passed_fd);
+  /// Whether the process behind a session may open ports, as the modes of /dev/infiniband/umad*
+  /// say on a host.
+  [[nodiscard]] bool may_open(const Session& session) const;
   CommandResult handle_command(std::span<const std::string> words);
   void watch_subnet_manager(PortIndex port);
   void serve_data(Session& session, Clock::time_point now);
@@ -82,6 +85,7 @@ class Server {
   std::uint64_t next_session_ = 1;
   int epoll_ = -1;
   int listener_ = -1;
+  bool umads_restricted_ = true;
 };
 
 }  // namespace softhca

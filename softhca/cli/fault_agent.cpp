@@ -22,6 +22,7 @@ const char kAgentFaultHelp[] =
     "       softhca fault pkey PORT INDEX VALUE\n"
     "       softhca fault gid PORT INDEX GUID\n"
     "       softhca fault reregister PORT\n"
+    "       softhca fault umad restricted|open\n"
     "`gsi` adds a rule for general services MADs (all but subnet and performance management) on\n"
     "their way, `sa` one for requests to a subnet administrator, which is then silent, MS\n"
     "milliseconds slow, busy, or takes N requests per second. OPTIONS say which MADs and when:\n"
@@ -39,12 +40,14 @@ const char kAgentFaultHelp[] =
     "stays until the subnet manager's next heavy sweep. `gid` gives it a GID of that GUID, 0 "
     "takes\n"
     "it away. `reregister` tells it what a new subnet manager tells: clients must register again.\n"
+    "`umad` says who may open ports for management: root and the user of the fabric alone, with\n"
+    "EACCES for others, as a host's devices (this is the default), or everybody.\n"
     "PORT is HOST, HOST:PORT or HOST:DEVICE:PORT. LIDs that last and subnet managers that hand\n"
     "over are `ib-fabric sm`'s.\n";
 
 bool is_agent_fault(std::string_view command) {
-  constexpr std::array<std::string_view, 6> kWords = {"gsi",  "sa",  "link",
-                                                      "pkey", "gid", "reregister"};
+  constexpr std::array<std::string_view, 7> kWords = {"gsi", "sa",         "link", "pkey",
+                                                      "gid", "reregister", "umad"};
   return std::find(kWords.begin(), kWords.end(), command) != kWords.end();
 }
 

@@ -216,7 +216,8 @@ SOFTHCA_EXPORT int umad_open_port(const char* ca_name, int portnum) {
   if (error != 0) {
     softhca::umad_complain("the agent does not open the port: %s", std::strerror(error));
     close(pair[0]);
-    return fail(EIO);
+    errno = error;  // EACCES for who may not; libibumad returns -EIO whatever open() says
+    return -EIO;
   }
   OpenPorts::instance().add(pair[0], std::move(port));
   return pair[0];

@@ -299,7 +299,9 @@ class Probe {
     return true;
   }
 
-  bool wait_for_go() const { return mark("ready") && wait_for_mark("go"); }
+  bool wait_for_go() const {
+    return mark("ready") && wait_for_mark("go");
+  }
 
   bool meet() const {
     if (!mark("met")) {

@@ -25,23 +25,6 @@ std::optional<T> number(std::string_view text, std::uint64_t low, std::uint64_t 
   return value ? std::optional(static_cast<T>(*value)) : std::nullopt;
 }
 
-/// "20%" or "0.5%" in parts per million.
-std::optional<std::uint32_t> percentage(std::string_view text) {
-  if (!text.empty() && text.back() == '%') {
-    text.remove_suffix(1);
-  }
-  const std::size_t dot = text.find('.');
-  std::string digits(text.substr(0, dot));
-  std::string fraction(dot == std::string_view::npos ? "" : text.substr(dot + 1));
-  fraction.resize(4, '0');
-  const auto whole = number<std::uint32_t>(digits, 0, 100);
-  const auto part = number<std::uint32_t>(fraction, 0, 9999);
-  if (!whole || !part || *whole * 10000 + *part > 1'000'000) {
-    return std::nullopt;
-  }
-  return *whole * 10000 + *part;
-}
-
 /// What is wrong with the option, or nothing.
 std::string set_option(GsiRule& rule, std::string_view name, const std::string& value,
                        const FabricView& view) {
@@ -71,7 +54,7 @@ std::string set_option(GsiRule& rule, std::string_view name, const std::string& 
     return take(rule.method, number<std::uint8_t>(value, 0, 255), "a number up to 255");
   }
   if (name == "--chance") {
-    return take(rule.chance_ppm, percentage(value), "0% to 100%");
+    return take(rule.chance_ppm, parse_probability(value), "0 to 1 or 0% to 100%");
   }
   if (name == "--nth") {
     return take(rule.nth, number<std::uint64_t>(value, 1, UINT64_MAX), "a number from 1");

@@ -28,8 +28,8 @@ bool chosen(const GsiFaults::Entry& entry, std::uint64_t random) {
   if (rule.nth != 0) {
     return entry.matched == rule.nth;
   }
-  if (rule.every != 0) {
-    return entry.matched % rule.every == 0;
+  if (rule.every != 0 && entry.matched % rule.every != 0) {
+    return false;
   }
   return happens(rule.chance_ppm, random);
 }

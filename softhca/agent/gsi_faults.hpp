@@ -36,7 +36,7 @@ struct GsiRule {
   std::optional<bool> response;
   std::uint32_t chance_ppm = 1'000'000;
   std::uint64_t nth = 0;    // not 0: of those that match, the n-th alone
-  std::uint64_t every = 0;  // not 0: of those that match, each n-th
+  std::uint64_t every = 0;  // not 0: of those that match, each n-th, by chance
   std::uint64_t count = 0;  // not 0: at most so many are hit
   std::uint64_t seed = 0;
   std::chrono::milliseconds delay{20};

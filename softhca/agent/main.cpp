@@ -22,6 +22,7 @@
 #include "softhca/agent/port_orders.hpp"
 #include "softhca/agent/server.hpp"
 #include "softhca/agent/sweep_loop.hpp"
+#include "softhca/fabric/words.hpp"
 
 namespace {
 
@@ -53,13 +54,6 @@ void take_environment(std::string& value, const char* name) {
   }
 }
 
-bool parse_number(const char* text, long low, long high, long& value) {
-  char* end = nullptr;
-  errno = 0;
-  value = std::strtol(text, &end, 10);
-  return errno == 0 && end != text && *end == '\0' && value >= low && value <= high;
-}
-
 /// Returns -1 to go on, else the exit status.
 int parse(int argc, char** argv, Options& options) {
   take_environment(options.dir, "SOFTHCA_DIR");
@@ -74,7 +68,6 @@ int parse(int argc, char** argv, Options& options) {
        {"wait", required_argument, nullptr, 'w'},
        {"help", no_argument, nullptr, 'h'},
        {nullptr, 0, nullptr, 0}}};
-  long number = 0;
   for (int c = 0; (c = getopt_long(argc, argv, "h", long_options.data(), nullptr)) != -1;) {
     switch (c) {
       case 'd':
@@ -87,22 +80,22 @@ int parse(int argc, char** argv, Options& options) {
         options.sim_host = optarg;
         break;
       case 'c':
-        if (!parse_number(optarg, 1, 6, number)) {
-          softhca::log_line("--slots is %s; it must be 1 to 6, ibsim has 10 for all", optarg);
-          return 2;
+        if (const auto slots = softhca::parse_number(optarg, 1, 6)) {
+          options.slots = *slots;
+          break;
         }
-        options.slots = static_cast<std::size_t>(number);
-        break;
+        softhca::log_line("--slots is %s; it must be 1 to 6, ibsim has 10 for all", optarg);
+        return 2;
       case 'o':
         options.console = optarg;
         break;
       case 'w':
-        if (!parse_number(optarg, 1, 86400, number)) {
-          softhca::log_line("--wait is %s; it must be 1 to 86400 seconds", optarg);
-          return 2;
+        if (const auto seconds = softhca::parse_number(optarg, 1, 86400)) {
+          options.wait_seconds = static_cast<int>(*seconds);
+          break;
         }
-        options.wait_seconds = static_cast<int>(number);
-        break;
+        softhca::log_line("--wait is %s; it must be 1 to 86400 seconds", optarg);
+        return 2;
       case 'h':
         std::fputs(kUsage, stdout);
         return 0;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `softhca fault`: what goes wrong on the fabric.
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string_view>
 
 #include "softhca/cli/fault.hpp"
 #include "softhca/cli/fault_agent.hpp"
 #include "softhca/fabric/fabric_view.hpp"
+#include "softhca/fabric/words.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -56,33 +54,6 @@ void show(const hca::UdFaultSettings& settings) {
 }
 
 }  // namespace
-
-std::optional<std::uint32_t> parse_probability(const char* text) {
-  char* end = nullptr;
-  errno = 0;
-  double value = std::strtod(text, &end);
-  if (end == text || errno != 0) {
-    return std::nullopt;
-  }
-  if (*end == '%') {
-    value /= 100;
-    ++end;
-  }
-  if (*end != '\0' || !(value >= 0) || value > 1) {
-    return std::nullopt;
-  }
-  return static_cast<std::uint32_t>(std::lround(value * kMillion));
-}
-
-std::optional<std::uint64_t> parse_number(const char* text) {
-  char* end = nullptr;
-  errno = 0;
-  const unsigned long long value = std::strtoull(text, &end, 0);
-  if (end == text || *end != '\0' || errno != 0 || *text == '-') {
-    return std::nullopt;
-  }
-  return value;
-}
 
 int wrong_usage(const char* what, const char* detail) {
   std::fprintf(stderr, "softhca: fault: %s%s\n%s", what, detail, kVerbsFaultHelp);

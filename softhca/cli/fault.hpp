@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "softhca/cli/command.hpp"
@@ -17,10 +16,6 @@ using Words = std::span<char* const>;
 
 /// What `softhca fault help` says of the faults of verbs.
 extern const char kVerbsFaultHelp[];
-
-/// "0.2" or "20%" as parts per million.
-std::optional<std::uint32_t> parse_probability(const char* text);
-std::optional<std::uint64_t> parse_number(const char* text);
 
 /// Says what is wrong, and the help, on stderr. Returns the exit status for wrong usage.
 int wrong_usage(const char* what, const char* detail);

@@ -30,7 +30,7 @@ const char kAgentFaultHelp[] =
     "  --class C                sa, cm, perf or a number\n"
     "  --attr N, --method N     attribute, method\n"
     "  --requests, --responses  only those\n"
-    "  --chance P --seed N      each with probability P (0% to 100%); the draws are repeatable\n"
+    "  --chance P --seed N      each with probability P (0.2 or 20%); the draws are repeatable\n"
     "  --nth N, --every N       the N-th that matches, every N-th\n"
     "  --count N                at most N\n"
     "  --delay MS               how late; for reorder: how long one waits for the next (20)\n"

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "softhca/cli/fault.hpp"
+#include "softhca/fabric/words.hpp"
 
 namespace softhca::cli {
 namespace {

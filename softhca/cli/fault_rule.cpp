@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "softhca/cli/rule_words.hpp"
+#include "softhca/fabric/words.hpp"
 
 namespace softhca::cli {
 namespace {

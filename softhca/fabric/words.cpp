@@ -2,6 +2,7 @@
 #include "softhca/fabric/words.hpp"
 
 #include <charconv>
+#include <cmath>
 
 namespace softhca {
 
@@ -17,6 +18,21 @@ std::optional<std::uint64_t> parse_number(std::string_view text, std::uint64_t l
     return std::nullopt;
   }
   return value;
+}
+
+std::optional<std::uint32_t> parse_probability(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  if (percent) {
+    text.remove_suffix(1);
+  }
+  double value = 0;
+  const auto read =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || !(value >= 0) ||
+      value > (percent ? 100 : 1)) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(std::lround(value * (percent ? 1e4 : 1e6)));
 }
 
 std::vector<PortIndex> ports_by_name(std::string_view text, const FabricView& view) {

@@ -480,6 +480,7 @@ TEST_F(Gsi, MistakesInWordsAreNamed) {
   EXPECT_NE(mistake({"drop", "--often", "1"}).find("unknown option"), std::string::npos);
   EXPECT_NE(mistake({"drop", "--nth"}).find("needs a value"), std::string::npos);
   EXPECT_EQ(mistake({"drop", "--src", "H1:softhca0:1", "--chance", "0.5%"}), "none");
+  EXPECT_NE(mistake({"drop", "--chance", "30"}).find("0 to 1"), std::string::npos);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "softhca/umad/agent_protocol.hpp"
 
@@ -32,6 +33,21 @@ bool reader_left(int fd) {
 }
 
 }  // namespace
+
+bool IssmWatch::something_was_opened() {
+  bool opened = std::exchange(first_look_, false);
+  alignas(inotify_event) std::array<char, 4096> events;
+  for (ssize_t length = 0; (length = read(inotify_, events.data(), events.size())) > 0;) {
+    for (std::size_t at = 0; at + sizeof(inotify_event) <= static_cast<std::size_t>(length);) {
+      inotify_event event;
+      std::memcpy(&event, events.data() + at, sizeof event);
+      // To read the folder is to open it: whoever took that for news would read for ever.
+      opened |= (event.mask & IN_ISDIR) == 0;
+      at += sizeof event + event.len;
+    }
+  }
+  return opened;
+}
 
 std::unique_ptr<IssmWatch> IssmWatch::create(const std::string& dir) {
   const std::string folder = dir + "/" + kIssmDir;
@@ -71,9 +87,8 @@ std::vector<PortIndex> IssmWatch::update() {
       ++entry;
     }
   }
-  // What is said does not matter, only that something was opened; our own opening is among it.
-  std::array<char, 4096> events;
-  while (read(inotify_, events.data(), events.size()) > 0) {
+  if (!something_was_opened()) {
+    return changed;
   }
   DIR* folder = opendir(folder_.c_str());
   if (folder == nullptr) {
@@ -86,9 +101,13 @@ std::vector<PortIndex> IssmWatch::update() {
     if (parsed.ec != std::errc() || *parsed.ptr != '\0' || is_open(port)) {
       continue;
     }
-    // A FIFO without a reader cannot be opened for writing; anything else is not ours to touch.
-    const int fd = openat(dirfd(folder), name, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    // What is no FIFO is not ours to touch; opening it would be news again, for ever.
     struct stat info = {};
+    if (fstatat(dirfd(folder), name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISFIFO(info.st_mode)) {
+      continue;
+    }
+    // A FIFO without a reader cannot be opened for writing.
+    const int fd = openat(dirfd(folder), name, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
       continue;
     }

@@ -35,7 +35,11 @@ class IssmWatch {
   IssmWatch(std::string folder, int inotify, int epoll)
       : folder_(std::move(folder)), inotify_(inotify), epoll_(epoll) {}
 
+  /// Whether, since the last call, anything in the folder was made or opened, by us too.
+  bool something_was_opened();
+
   std::string folder_;
+  bool first_look_ = true;
   int inotify_;
   int epoll_;
   std::map<PortIndex, int> held_;  // our writing ends of the FIFOs that somebody has open

@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,25 @@ def bounded(command: list[object], seconds: int, **options: object) -> Output:
     words = ["timeout", "-k", "5", str(seconds), *map(str, command)]
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", **options)
     return Output(done.returncode, done.stdout, done.stderr)
+
+
+#: A command in the background.
+Program = subprocess.Popen[str]
+
+
+def end(running: Program) -> None:
+    """Ends a program of Fabric.start(), if it still runs, and lets go of its output.
+
+    By SIGTERM, which `timeout` passes on to what runs on the host; it also kills what stays.
+    """
+    running.terminate()
+    try:
+        running.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        running.wait()
+    if running.stdout is not None:
+        running.stdout.close()
 
 
 class Fabric:
@@ -72,7 +92,7 @@ class Fabric:
     def run(self, host: str, *command: object, seconds: int = 60) -> Output:
         return bounded([TOOL, "exec", "--name", self.name, host, "--", *command], seconds)
 
-    def start(self, host: str, *command: object, seconds: int = 60) -> "subprocess.Popen[str]":
+    def start(self, host: str, *command: object, seconds: int = 60) -> Program:
         """A command in the background; the caller waits for it or kills it."""
         words = ["timeout", "-k", "5", seconds, TOOL, "exec", "--name", self.name, host, "--"]
         return subprocess.Popen(
@@ -82,44 +102,56 @@ class Fabric:
             text=True,
         )
 
+    @contextmanager
+    def running(self, host: str, *command: object, seconds: int = 60) -> Iterator[Program]:
+        """A command in the background that is ended, if it still runs, on the way out."""
+        running = self.start(host, *command, seconds=seconds)
+        try:
+            yield running
+        finally:
+            end(running)
+
     def pair(
         self,
         hosts: tuple[str, str],
         server: list[object],
         client: list[object],
         is_early: Callable[[Output], bool] = lambda done: done.status != 0,
+        seconds: int = 60,
     ) -> tuple[Output, Output]:
-        """Runs a server on the first host and its client on the second, which is called again for
-        30 s while `is_early` takes what it said for "no server yet". Returns what the client and
-        the server left. A server whose client has failed is ended, for it may wait for ever."""
-        running = self.start(hosts[0], *server)
-        try:
-            deadline = time.monotonic() + 30
+        """Runs a server on the first host and its client on the second, which is called again
+        while `is_early` takes what it said for "no server yet". Returns what the client and the
+        server left. A server whose client has failed is ended, for it may wait for ever.
+        `seconds` is the limit of either program, and of calling again."""
+        with self.running(hosts[0], *server, seconds=seconds) as running:
+            deadline = time.monotonic() + seconds
             while True:
-                done = self.run(hosts[1], *client)
+                done = self.run(hosts[1], *client, seconds=seconds)
                 if not is_early(done) or running.poll() is not None or time.monotonic() > deadline:
                     break
             if done.status != 0:
                 running.terminate()
-            out, _ = running.communicate(timeout=60)
-        finally:
-            running.kill()
+            out, _ = running.communicate(timeout=seconds + 30)
         return done, Output(running.returncode, out, "")
 
     def mpirun(self, *arguments: object, seconds: int = 120) -> Output:
         return bounded([TOOL, "mpirun", "--name", self.name, *arguments], seconds)
 
+    def head(self) -> str:
+        """The first host, asked for once."""
+        if not self.first_host:
+            self.first_host = self.hosts()[0]
+        return self.first_host
+
     def stats(self) -> dict[str, object]:
         """softhca's counters at the ports."""
-        done = self.run(self.hosts()[0], BUILD / "softhca" / "softhca", "stats", "--json")
+        done = self.run(self.head(), BUILD / "softhca" / "softhca", "stats", "--json")
         if done.status != 0:
             raise AssertionError(f"softhca stats failed:\n{done.all}")
         return json.loads(done.out)
 
     def fault(self, *arguments: object) -> None:
-        if not self.first_host:
-            self.first_host = self.hosts()[0]
-        done = self.run(self.first_host, BUILD / "softhca" / "softhca", "fault", *arguments)
+        done = self.run(self.head(), BUILD / "softhca" / "softhca", "fault", *arguments)
         if done.status != 0:
             raise AssertionError(f"softhca fault {arguments} failed:\n{done.all}")
 

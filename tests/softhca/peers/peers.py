@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of third-party programs share: a fabric per class, and pairs of programs on it."""
-import subprocess
-import time
+import re
 import unittest
 
-from fabric import Fabric
+from fabric import Fabric, Program
 
-#: Until a server listens; it has to be loaded and to open its device first, on a busy machine.
-READY_SECONDS = 60
+#: Where a pair's server and client run: different hosts, with switches between them.
+SERVER, CLIENT = "H1", "H3"
 
 
 class PeerTest(unittest.TestCase):
@@ -16,46 +15,42 @@ class PeerTest(unittest.TestCase):
     fabric: Fabric
     #: Options of `ib-fabric up`.
     options: tuple[object, ...] = ()
+    #: Seed of softhca's asynchronous mode, if the class's fabric is in it.
+    asynchronous: int | None = None
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.fabric = Fabric("--hosts", 4, *cls.options, name=cls.__name__.lower()).__enter__()
+        name = f"{cls.__module__.removeprefix('test_')}{cls.__name__}".lower().replace("_", "")
+        cls.fabric = Fabric(
+            "--hosts", 4, *cls.options, name=name, asynchronous=cls.asynchronous
+        ).__enter__()
 
     @classmethod
     def tearDownClass(cls) -> None:
         cls.fabric.down()
 
     def pair(
-        self, server: list[object], client: list[object], port: int, seconds: int = 120
+        self,
+        program: list[object],
+        server_options: list[object] | None = None,
+        client_options: list[object] | None = None,
+        seconds: int = 300,
     ) -> tuple[str, str]:
-        """Runs a server on H1 and, once it listens on TCP `port`, its client on H3.
+        """Runs a program as server on SERVER and, with the server's name at its end, on CLIENT.
 
-        Both must end with status 0 within `seconds`. Returns what the two wrote.
+        Both must end with status 0 within `seconds`. Returns what server and client wrote.
         """
-        running = self.fabric.start("H1", *server, seconds=seconds)
-        try:
-            self.await_listener("H1", port, running)
-            done = self.fabric.run("H3", *client, seconds=seconds)
-            out, _ = running.communicate(timeout=seconds)
-        finally:
-            end(running)
-        self.assertEqual(done.status, 0, f"client: {done.all}\nserver: {out}")
-        self.assertEqual(running.returncode, 0, f"server: {out}\nclient: {done.all}")
-        return out, done.all
-
-    def await_listener(self, host: str, port: int, running: "subprocess.Popen[str]") -> None:
-        """Waits until a socket of the host listens on `port`."""
-        rows = (f":{port:04X} 00000000:0000 0A", f":{port:04X} {'0' * 32}:0000 0A")  # IPv4, IPv6
-        deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline and running.poll() is None:
-            sockets = self.fabric.run(host, "cat", "/proc/net/tcp", "/proc/net/tcp6").out
-            if any(row in sockets for row in rows):
-                return
-            time.sleep(0.1)
-        if running.poll() is None:
-            running.kill()
-        out, _ = running.communicate(timeout=30)
-        self.fail(f"nothing listens on port {port} of {host}; the server wrote:\n{out}")
+        done, served = self.fabric.pair(
+            (SERVER, CLIENT),
+            [*program, *(server_options or [])],
+            [*program, *(client_options or []), SERVER],
+            is_early=lambda done: "Couldn't connect to" in done.all,
+            seconds=seconds,
+        )
+        said = f"{program}\nclient ({done.status}): {done.all}\nserver ({served.status}): {served.out}"
+        self.assertEqual(done.status, 0, said)
+        self.assertEqual(served.status, 0, said)
+        return served.out, done.out
 
     def port_counters(self, name: str) -> dict[str, int]:
         """One of softhca's counters, by host."""
@@ -67,9 +62,37 @@ class PeerTest(unittest.TestCase):
             self.assertGreaterEqual(value - before[host], least, f"{host}: {before} -> {after}")
 
 
-def end(running: "subprocess.Popen[str]") -> None:
-    """Ends a program of Fabric.start(), if it still runs, and lets go of its output."""
-    running.kill()
-    running.wait()
-    if running.stdout is not None:
-        running.stdout.close()
+class Traffic:
+    """What softhca counted at the ports since this was made."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.before = self.ports()
+
+    def ports(self) -> dict[str, dict[str, int]]:
+        return {port["host"]: port for port in self.fabric.stats()["ports"]}
+
+    def grown(self, counter: str) -> dict[str, int]:
+        """How much one counter has grown, by host; hosts where it has not are left out."""
+        now = self.ports()
+        grown = {host: now[host][counter] - self.before[host][counter] for host in now}
+        return {host: count for host, count in grown.items() if count != 0}
+
+
+def until_line(running: Program, pattern: str) -> re.Match[str]:
+    """Reads what a program of Fabric.start() writes up to a line that matches `pattern`.
+
+    The program's own limit of time ends the wait. What follows is for rest_of(), not for
+    communicate(): some of it has been read ahead.
+    """
+    seen = []
+    for line in running.stdout or []:
+        seen.append(line)
+        if match := re.search(pattern, line):
+            return match
+    raise AssertionError(f"no line like {pattern!r} in:\n{''.join(seen)}")
+
+
+def rest_of(running: Program) -> str:
+    """What a program writes from here to its end, which its own limit of time brings about."""
+    return running.stdout.read() if running.stdout else ""

@@ -10,12 +10,13 @@
 #include <mpi.h>
 #include <wireup/wireup.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
+
+#include "figures.hpp"
 
 namespace {
 
@@ -51,12 +52,8 @@ void await(wireup_context_t* context, wireup_event_type_t wanted) {
 }
 
 void print_report(std::vector<double>& times) {
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double q) {
-    return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))];
-  };
   std::printf("{\"stack\": \"wireup\", \"connections\": %zu, \"p50_us\": %.2f, \"p99_us\": %.2f}\n",
-              times.size(), at(0.5), at(0.99));
+              times.size(), bench::quantile(times, 0.5), bench::quantile(times, 0.99));
 }
 
 }  // namespace
@@ -78,15 +75,14 @@ int main(int argc, char** argv) {
 
   std::vector<double> times;
   for (int i = 0; i < connections + kWarmUp; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = bench::Clock::now();
     if (active) {
       require(wireup_connect(context, &peer, 10 * kSecond), "wireup_connect");
     }
     await(context, WIREUP_EVENT_CONNECTED);
-    const std::chrono::duration<double, std::micro> elapsed =
-        std::chrono::steady_clock::now() - start;
+    const double elapsed = bench::microseconds_since(start);
     if (active && i >= kWarmUp) {
-      times.push_back(elapsed.count());
+      times.push_back(elapsed);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (active) {

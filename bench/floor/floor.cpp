@@ -13,12 +13,13 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "figures.hpp"
 
 namespace {
 
@@ -215,19 +216,14 @@ class Endpoint {
   std::vector<std::uint8_t> buffer_;
 };
 
-double microseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 /// The active end of one connection; returns its time to RTS.
 double connect_once(Endpoint& endpoint, std::vector<ibv_qp*>& made) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = bench::Clock::now();
   ibv_qp* qp = endpoint.create();
   endpoint.send(qp->qp_num);
   endpoint.connect(qp, endpoint.receive());
   endpoint.send(qp->qp_num);
-  const double elapsed = microseconds_since(start);
+  const double elapsed = bench::microseconds_since(start);
   made.push_back(qp);
   return elapsed;
 }
@@ -242,12 +238,8 @@ void accept_once(Endpoint& endpoint, std::vector<ibv_qp*>& made) {
 }
 
 void print_report(std::vector<double>& times) {
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double q) {
-    return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))];
-  };
   std::printf("{\"stack\": \"floor\", \"connections\": %zu, \"p50_us\": %.2f, \"p99_us\": %.2f}\n",
-              times.size(), at(0.5), at(0.99));
+              times.size(), bench::quantile(times, 0.5), bench::quantile(times, 0.99));
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ class Gate:
         if self.build("fuzz"):
             self.ctest("fuzz", "fuzz")
         self.ctest("release", "full")
-        self.script("bench connect", ["scripts/bench", "connect"], 900)
+        self.script("bench", ["scripts/bench", "all"], 1800)
 
     def close(self) -> int:
         tally = self.tally

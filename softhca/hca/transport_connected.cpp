@@ -285,14 +285,14 @@ Outcome Exchange::atomic(const SegmentList& local) {
   if (result != CopyResult::Ok) {
     return copied(result, IBV_WC_REM_ACCESS_ERR);
   }
-  if (request_.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-    after = before + request_.compare_add;
-  } else {
-    after = before == request_.compare_add ? request_.swap : before;
-  }
-  result = rt_.memory().write(peer_owner_, new_value, *remote);
-  if (result != CopyResult::Ok) {
-    return copied(result, IBV_WC_REM_ACCESS_ERR);
+  const bool add = request_.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  after = add ? before + request_.compare_add : request_.swap;
+  // A swap that does not take place writes nothing: what somebody else writes meanwhile stays.
+  if (add || before == request_.compare_add) {
+    result = rt_.memory().write(peer_owner_, new_value, *remote);
+    if (result != CopyResult::Ok) {
+      return copied(result, IBV_WC_REM_ACCESS_ERR);
+    }
   }
   if (rt_.memory().write(rt_.token(), old_value, local) != CopyResult::Ok) {
     return Outcome::done(IBV_WC_LOC_PROT_ERR);

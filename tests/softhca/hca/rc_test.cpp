@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reliable connections between two hosts.
+#include <sys/mman.h>
+
 #include "softhca/hca/rig.hpp"
 
 namespace softhca::test {
@@ -106,6 +108,33 @@ TEST_F(Rc, FetchAndAddReturnsTheOldValue) {
   EXPECT_EQ(value, 40U);
   std::memcpy(&value, b_->buffer.data(), sizeof value);
   EXPECT_EQ(value, 42U);
+}
+
+TEST_F(Rc, ASwapThatDoesNotTakePlaceWritesNothing) {
+  join();
+  // In a page that nobody may write to: what is written back would be seen.
+  constexpr std::uint64_t kPage = 4096;
+  const std::uint64_t offset = kPage - b_->address() % kPage;
+  const std::uint64_t value = 40;
+  std::memcpy(b_->buffer.data() + offset, &value, sizeof value);
+  auto* page = b_->buffer.data() + offset;
+  ASSERT_EQ(::mprotect(page, kPage, PROT_READ), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.atomic.remote_addr = b_->address(offset);
+  wr.wr.atomic.rkey = b_->region->key();
+  wr.wr.atomic.compare_add = 41;
+  wr.wr.atomic.swap = 42;
+  ASSERT_EQ(a_->post(wr, 8, 8), 0);
+  EXPECT_EQ(a_->wait()->status, IBV_WC_SUCCESS);
+  std::uint64_t found = 0;
+  std::memcpy(&found, a_->buffer.data() + 8, sizeof found);
+  EXPECT_EQ(found, value);
+  wr.wr.atomic.compare_add = value;
+  ASSERT_EQ(a_->post(wr, 8, 8), 0);
+  EXPECT_EQ(a_->wait()->status, IBV_WC_REM_ACCESS_ERR);
+  ASSERT_EQ(::mprotect(page, kPage, PROT_READ | PROT_WRITE), 0);
 }
 
 class RcBadKey : public Rc, public ::testing::WithParamInterface<bool> {};

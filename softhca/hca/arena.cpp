@@ -49,20 +49,29 @@ void RingArena::give_back(std::uint64_t place, std::uint64_t bytes) {
   }
 }
 
+bool RingArena::claim_block(std::uint64_t block) {
+  std::atomic<std::uint32_t>& owner = registry_->header().arena_blocks[block];
+  if (owner.load(std::memory_order_relaxed) != 0) {
+    return false;
+  }
+  // First the mark: whoever clears away a process that died looks no further than that.
+  const auto above = static_cast<std::uint32_t>(block + 1);
+  std::atomic<std::uint32_t>& mark = registry_->header().arena_top;
+  std::uint32_t top = mark.load();
+  while (top < above && !mark.compare_exchange_weak(top, above)) {
+  }
+  std::uint32_t nobody = 0;
+  return owner.compare_exchange_strong(nobody, self_, std::memory_order_acq_rel);
+}
+
 /// The first run of free blocks that is long enough. Another process may take one of them
 /// meanwhile; then the search goes on behind it.
 std::uint64_t RingArena::claim_blocks(std::uint64_t count) {
   auto& owners = registry_->header().arena_blocks;
   std::uint64_t have = 0;
   for (std::uint64_t block = 0; block < kArenaBlocks; ++block) {
-    std::uint32_t nobody = 0;
-    if (owners[block].load(std::memory_order_relaxed) == 0 &&
-        owners[block].compare_exchange_strong(nobody, self_, std::memory_order_acq_rel)) {
+    if (claim_block(block)) {
       if (++have == count) {
-        const auto above = static_cast<std::uint32_t>(block + 1);
-        std::uint32_t top = registry_->header().arena_top.load();
-        while (top < above && !registry_->header().arena_top.compare_exchange_weak(top, above)) {
-        }
         return kArena + (block + 1 - count) * kArenaBlock;
       }
       continue;

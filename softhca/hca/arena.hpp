@@ -27,6 +27,7 @@ class RingArena {
   static constexpr std::size_t kClasses = 9;  // 64, 128, …, 16 KiB
   static_assert(kSmallest << (kClasses - 1) == kLargestShared);
 
+  bool claim_block(std::uint64_t block);
   std::uint64_t claim_blocks(std::uint64_t count);
   void release_blocks(std::uint64_t place, std::uint64_t count);
 

@@ -122,7 +122,6 @@ std::unique_ptr<Qp> Qp::create(Runtime& runtime, const QpInit& init, int& error)
     undo();
     return nullptr;
   }
-  record.qpn = qpn;
   runtime.add_qp(*qp);
   if (!init.ports.empty()) {
     runtime.count(init.ports.front(), Counter::QpsCreated);

@@ -320,8 +320,9 @@ void Registry::clear_objects(std::uint32_t token) {
   }
   clear_chunks(head.channel_chunks, kChannelChunk, token, [&](std::uint32_t slot) {
     ChannelRecord& record = channel(slot);
+    // The FIFO is older than the entry of its owner, and a process may have died between the two.
+    ::unlink(channel_path({slot, record.generation.load()}).c_str());
     if (record.owner.load() == token) {
-      ::unlink(channel_path({slot, record.generation.load()}).c_str());
       record.owner.store(0);
     }
   });
@@ -341,11 +342,14 @@ std::uint32_t Registry::assign_qpn(std::uint32_t hca, std::uint32_t qp_slot) {
     if (qpn < kFirstQpn || qpn == kMulticastQpn) {
       continue;
     }
+    // First the record: who dies right behind the entry leaves a record that leads to it.
+    qp(qp_slot).qpn = qpn;
     std::uint32_t free = 0;
     if (qpn_entry(hca, qpn).compare_exchange_strong(free, qp_slot + 1)) {
       return qpn;
     }
   }
+  qp(qp_slot).qpn = 0;
   return 0;
 }
 

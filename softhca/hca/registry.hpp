@@ -76,7 +76,7 @@ class Registry {
   /// Clears away the objects of every process that is dead. Returns how many processes that were.
   std::uint32_t reap();
 
-  /// Gives a QP slot the next free QPN of an HCA; 0 when all are taken.
+  /// Gives a QP slot the next free QPN of an HCA and enters it in its record; 0 when all are taken.
   std::uint32_t assign_qpn(std::uint32_t hca, std::uint32_t qp_slot);
   void release_qpn(std::uint32_t hca, std::uint32_t qpn, std::uint32_t qp_slot);
 

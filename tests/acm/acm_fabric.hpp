@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -16,7 +17,8 @@
 ///
 ///   node i: LID i + 1, GID fe80::1000 + i, QPN 0x100 + i ──► SimNetwork (loss, duplicates, order)
 ///      └── joins ──► SA stub: answers after a while, or is silent, or refuses; a switch learns of
-///                    a new member only `mft_delay` later
+///                    a new member only `mft_delay` later; paths have SL 5 and a lifetime of their
+///                    own
 namespace wireup::acm::test {
 
 struct Packet {
@@ -50,7 +52,10 @@ inline PortIdentity node_port(std::size_t index, std::uint8_t rate = mad::kRate1
   return port;
 }
 
-enum class SaMode { Answering, Silent, Refusing };
+enum class SaMode { Answering, Silent, Refusing, Busy };
+
+/// What tells the SA's paths from those made of a group.
+inline constexpr Sl kSaPathSl{5};
 
 class Fabric;
 
@@ -99,6 +104,8 @@ class FabricNode final : public wireup::test::SimNetwork<Packet>::Node {
   Engine engine;
   std::vector<GroupJoined> attached;
   std::size_t invalidations = 0;
+  std::vector<PathForgotten> forgotten;
+  std::vector<PathQuery> queries;
   std::vector<Transmit> sent;
 };
 
@@ -108,10 +115,9 @@ class Fabric {
 
   /// Adds a node whose engine starts now.
   FabricNode& add(const PortIdentity& port, const Config& config = {},
-                  std::vector<mad::AcmAddress> locals = {}) {
+                  const std::vector<mad::AcmAddress>& locals = {}) {
     nodes.push_back(std::make_unique<FabricNode>(
-        *this, nodes.size(),
-        Engine(config, port, Rng(net.rng().next()), net.now(), std::move(locals))));
+        *this, nodes.size(), Engine(config, port, Rng(net.rng().next()), net.now(), locals)));
     net.add(*nodes.back());
     nodes.back()->drain(net.now());
     return *nodes.back();
@@ -130,10 +136,11 @@ class Fabric {
                    nodes[from]->engine.port().gid},
                   transmit.to,
                   transmit.bytes};
+    const auto shared = std::make_shared<const Packet>(packet);
     if (!transmit.to.dgid.is_multicast()) {
       for (std::size_t to = 0; to < nodes.size(); ++to) {
         if (nodes[to]->engine.port().lid == transmit.to.dlid) {
-          net.send(from, to, packet);
+          net.send(from, to, shared);
         }
       }
       return;
@@ -141,7 +148,7 @@ class Fabric {
     // Everyone hears it, the sender too.
     for (const auto& [to, since] : members[transmit.to.dgid]) {
       if (since <= now()) {
-        net.send(from, to, packet);
+        net.send(from, to, shared);
       }
     }
   }
@@ -159,7 +166,7 @@ class Fabric {
         reply.mlid = mlid(command.record.mgid);
         reply.packet_lifetime_selector = mad::Selector::Exactly;
         reply.packet_lifetime = 0x12;
-        reply.sl = group_sl;
+        reply.sl = keep_asked_sl ? reply.sl : group_sl;
         members[command.record.mgid].try_emplace(node, now() + mft_delay);
         asker.engine.handle_join_reply(reply, now());
       } else {
@@ -171,6 +178,23 @@ class Fabric {
     });
   }
 
+  void query(std::size_t node, const PathQuery& query) {
+    ++queries_asked;
+    most_queries_in_flight = std::max(most_queries_in_flight, ++queries_in_flight_);
+    net.at(now() + (path_mode == SaMode::Silent ? sa_timeout : sa_delay),
+           [this, node, query, mode = path_mode] {
+             --queries_in_flight_;
+             FabricNode& asker = *nodes[node];
+             const auto record = mode == SaMode::Answering ? path(query.record) : std::nullopt;
+             if (record.has_value()) {
+               asker.engine.handle_path_reply(query.id, *record, now());
+             } else {
+               asker.engine.handle_path_failure(query.id, failure_of(mode), now());
+             }
+             asker.drain(now());
+           });
+  }
+
   [[nodiscard]] Lid mlid(const Gid& mgid) {
     const auto next = static_cast<std::uint16_t>(0xC000 + mlids_.size());
     return mlids_.try_emplace(mgid, Lid(next)).first->second;
@@ -180,15 +204,60 @@ class Fabric {
   std::vector<std::unique_ptr<FabricNode>> nodes;
   std::map<Gid, std::map<std::size_t, Instant>> members;
   SaMode sa_mode = SaMode::Answering;
+  SaMode path_mode = SaMode::Answering;
+  std::size_t queries_asked = 0;
+  std::size_t most_queries_in_flight = 0;
   /// Groups that the SA does not grant.
   std::set<Gid> refused;
   Sl group_sl;
+  bool keep_asked_sl = false;
+  /// Nodes remember what they learned without asking; too much for a thousand of them.
+  bool keep_snooped = true;
   Duration sa_delay = std::chrono::milliseconds(1);
   Duration sa_timeout = std::chrono::milliseconds(900);
   Duration mft_delay{};
   std::size_t joins_asked = 0;
 
  private:
+  [[nodiscard]] std::optional<Lid> lid_of(const Gid& gid) const {
+    for (const auto& node : nodes) {
+      if (node->engine.port().gid == gid) {
+        return node->engine.port().lid;
+      }
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::optional<mad::PathRecord> path(const mad::PathRecord& asked) const {
+    const auto dlid = lid_of(asked.dgid);
+    const auto slid = lid_of(asked.sgid);
+    if (!dlid.has_value() || !slid.has_value()) {
+      return std::nullopt;
+    }
+    mad::PathRecord record = asked;
+    record.dlid = *dlid;
+    record.slid = *slid;
+    record.sl = kSaPathSl;
+    record.mtu_selector = mad::Selector::Exactly;
+    record.mtu = mad::kMtu4096;
+    record.rate_selector = mad::Selector::Exactly;
+    record.rate = mad::kRate100;
+    record.packet_lifetime = 0x0E;
+    return record;
+  }
+  [[nodiscard]] static QueryFailure failure_of(SaMode mode) {
+    switch (mode) {
+      case SaMode::Silent:
+        return QueryFailure::NoAnswer;
+      case SaMode::Busy:
+        return QueryFailure::Busy;
+      case SaMode::Answering:
+      case SaMode::Refusing:
+        break;
+    }
+    return QueryFailure::Refused;
+  }
+
+  std::size_t queries_in_flight_ = 0;
   std::map<Gid, Lid> mlids_;
 };
 
@@ -196,19 +265,27 @@ inline void FabricNode::drain(Instant now) {
   while (const auto command = engine.poll_join(now)) {
     fabric_.join(id_, *command);
   }
+  while (const auto query = engine.poll_path_query(now)) {
+    queries.push_back(*query);
+    fabric_.query(id_, *query);
+  }
   while (const auto transmit = engine.poll_transmit()) {
     sent.push_back(*transmit);
     fabric_.transmit(id_, *transmit);
   }
   while (const auto event = engine.poll_event()) {
     if (const auto* path = std::get_if<PathLearned>(&*event)) {
-      learned_.insert_or_assign(path->address, *path);
+      if (path->wanted || fabric_.keep_snooped) {
+        learned_.insert_or_assign(path->address, *path);
+      }
       answers_[path->address] += path->wanted ? 1 : 0;
     } else if (const auto* failed = std::get_if<PathUnresolved>(&*event)) {
       unresolved_.insert_or_assign(failed->address, *failed);
       ++answers_[failed->address];
     } else if (const auto* joined = std::get_if<GroupJoined>(&*event)) {
       attached.push_back(*joined);
+    } else if (const auto* forgot = std::get_if<PathForgotten>(&*event)) {
+      forgotten.push_back(*forgot);
     } else {
       ++invalidations;
     }

@@ -133,7 +133,8 @@ Result<> AcmPort::watch(int fd) {
 }
 
 PortIdentity AcmPort::identity() const noexcept {
-  return {info_.gid, info_.lid, table_pkey_, endpoint_->qpn(), info_.active_mtu, info_.active_rate};
+  return {info_.gid,        info_.lid,        info_.lmc,        table_pkey_,
+          endpoint_->qpn(), info_.active_mtu, info_.active_rate};
 }
 
 Result<> AcmPort::resolve(const Gid& gid, Instant deadline, Instant now) {
@@ -176,8 +177,8 @@ void AcmPort::look_at_port(Instant now) {
     return;
   }
   const bool is_same = before.active && before.gid == info_.gid && before.lid == info_.lid &&
-                       before.sm_lid == info_.sm_lid && before.sm_sl == info_.sm_sl &&
-                       before.active_mtu == info_.active_mtu &&
+                       before.lmc == info_.lmc && before.sm_lid == info_.sm_lid &&
+                       before.sm_sl == info_.sm_sl && before.active_mtu == info_.active_mtu &&
                        before.active_rate == info_.active_rate && before.pkeys == info_.pkeys;
   if (is_same) {
     if (attach_error_.has_value()) {
@@ -194,6 +195,7 @@ void AcmPort::look_at_port(Instant now) {
     }
   }
   joins_.clear();
+  queries_.clear();
   joined_.clear();
   engine_->port_changed(identity(), now);
 }
@@ -218,6 +220,12 @@ void AcmPort::receive(Instant now) {
 
 void AcmPort::handle_sa_replies(Instant now) {
   while (auto reply = sa_->poll_reply()) {
+    if (const auto query = queries_.find(reply->id); query != queries_.end()) {
+      const std::uint32_t id = query->second;
+      queries_.erase(query);
+      handle_path_reply(*reply, id, now);
+      continue;
+    }
     const auto join = joins_.find(reply->id);
     if (join == joins_.end()) {
       continue;
@@ -243,9 +251,30 @@ void AcmPort::handle_sa_replies(Instant now) {
   }
 }
 
+void AcmPort::handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now) {
+  if (!reply.record) {
+    query_error_ = reply.record.error();
+    engine_->handle_path_failure(
+        query, query_error_->is(Errc::Rejected) ? QueryFailure::Refused : QueryFailure::NoAnswer,
+        now);
+    return;
+  }
+  const auto* record = std::get_if<mad::PathRecord>(&*reply.record);
+  if (record == nullptr) {
+    query_error_ = Error::make(Errc::Malformed, "%s: the SA's answer to a path query is no path",
+                               info_.name().data());
+    engine_->handle_path_failure(query, QueryFailure::Refused, now);
+    return;
+  }
+  engine_->handle_path_reply(query, *record, now);
+}
+
 void AcmPort::drain(Instant now) {
   while (const auto command = engine_->poll_join(now)) {
     joins_.emplace(sa_->join(command->record, command->component_mask, now), command->record.mgid);
+  }
+  while (const auto query = engine_->poll_path_query(now)) {
+    queries_.emplace(sa_->query_path(query->record, query->component_mask, now), query->id);
   }
   while (auto event = engine_->poll_event()) {
     if (const auto* joined = std::get_if<GroupJoined>(&*event)) {
@@ -367,6 +396,24 @@ Error AcmPort::explain(const PathUnresolved& unresolved) const {
     case UnresolvedReason::Refused:
       return Error::make(Errc::PathUnresolved, "GID %s refused an ACM request of %s", peer.data(),
                          name.data());
+    case UnresolvedReason::OtherClass:
+      return Error::make(Errc::PathUnresolved,
+                         "GID %s has no multicast group of traffic class %u in common with %s: "
+                         "give both the same ACM groups",
+                         peer.data(), unresolved.traffic_class, name.data());
+    case UnresolvedReason::NoRoute:
+    case UnresolvedReason::RouteTimeout:
+      if (query_error_.has_value()) {
+        return Error::make(
+            unresolved.reason == UnresolvedReason::NoRoute ? Errc::PathUnresolved : Errc::Timeout,
+            "no path to GID %s, which is there: %.*s", peer.data(),
+            static_cast<int>(query_error_->what().size()), query_error_->what().data());
+      }
+      return Error::make(
+          Errc::PathUnresolved,
+          "no path to GID %s, which is there: the SA of %s did not answer, or gave a "
+          "path between other ports",
+          peer.data(), name.data());
   }
   return Error(Errc::Internal);
 }

@@ -40,7 +40,7 @@ class AcmPort {
   /// Readable when progress() has something to do.
   [[nodiscard]] int fd() const noexcept { return epoll_.value(); }
   void progress(Instant now);
-  /// PathLearned, PathUnresolved or Invalidated.
+  /// PathLearned, PathUnresolved, PathForgotten or Invalidated.
   [[nodiscard]] std::optional<Event> poll_event();
   [[nodiscard]] std::optional<Instant> poll_timeout() const;
 
@@ -56,6 +56,7 @@ class AcmPort {
   void look_at_port(Instant now);
   void receive(Instant now);
   void handle_sa_replies(Instant now);
+  void handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now);
   void drain(Instant now);
   void send_waiting();
   void attach_all();
@@ -71,11 +72,15 @@ class AcmPort {
   std::optional<Engine> engine_;
   PKey table_pkey_;
   std::map<umad::SaRequestId, Gid> joins_;
+  /// Path queries in flight, by the engine's ids.
+  std::map<umad::SaRequestId, std::uint32_t> queries_;
   /// Groups that the port is a member of, and what the queue pair is attached to.
   std::map<Gid, Lid> joined_;
   std::map<Gid, Lid> attached_;
   /// Why the last join failed.
   std::optional<Error> join_error_;
+  /// Why the last path query failed.
+  std::optional<Error> query_error_;
   /// Why the queue pair could not be attached to a group; tried again at each look at the port.
   std::optional<Error> attach_error_;
   /// Why the last datagram could not be sent.

@@ -106,8 +106,8 @@ std::optional<PathKey> NodeClient::State::normalise(PathKey key) const noexcept 
 
 ResolvedPath NodeClient::State::local() const noexcept {
   ResolvedPath path;
-  path.record =
-      local_path({port.gid, port.lid, table_pkey, Qpn(), port.active_mtu, port.active_rate});
+  path.record = local_path(
+      {port.gid, port.lid, port.lmc, table_pkey, Qpn(), port.active_mtu, port.active_rate});
   path.origin = PathOrigin::Local;
   return path;
 }

@@ -236,6 +236,10 @@ void Loop::handle_events(Instant now) {
       handle_learned(*learned, now);
     } else if (const auto* unresolved = std::get_if<PathUnresolved>(&*event)) {
       handle_unresolved(*unresolved);
+    } else if (const auto* forgotten = std::get_if<PathForgotten>(&*event)) {
+      if (const auto dgid = forgotten->address.as_gid()) {
+        cache_->remove(plain_key(*dgid));
+      }
     } else if (std::holds_alternative<Invalidated>(*event)) {
       cache_->invalidate(basis());
     }
@@ -247,8 +251,7 @@ void Loop::handle_learned(const PathLearned& learned, Instant now) {
   if (!dgid.has_value()) {
     return;
   }
-  const PathOrigin origin =
-      *dgid == learned.record.sgid ? PathOrigin::Local : PathOrigin::AcmMulticast;
+  const PathOrigin origin = learned.origin;
   cache_->store(plain_key(*dgid), learned.record, origin, now);
   const auto waiting = waiters_.find(*dgid);
   if (waiting == waiters_.end()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
+//
+// The hearing side: what is dropped, what is answered, what is learned.
 #include <variant>
 
 #include "acm/engine/engine.hpp"
@@ -24,6 +25,21 @@ bool may_claim(const Source& from, const mad::AcmAddress& address) noexcept {
     return *lid == from.slid;
   }
   return true;
+}
+
+/// Only the bits of the LID mask count.
+std::uint8_t used_path_bits(const PortIdentity& port, std::uint8_t bits) noexcept {
+  return static_cast<std::uint8_t>(bits & ((1U << port.lmc) - 1U));
+}
+
+/// From which of the port's LIDs an answer goes out: the one that was asked for, else the one that
+/// the question was sent to.
+std::uint8_t path_bits_of(const PortIdentity& port, const Source& from,
+                          const mad::AcmAddress& destination) noexcept {
+  if (const auto lid = destination.as_lid()) {
+    return used_path_bits(port, static_cast<std::uint8_t>(lid->value() & 0xFFU));
+  }
+  return used_path_bits(port, from.path_bits);
 }
 
 }  // namespace
@@ -69,12 +85,12 @@ void Engine::handle_request(const Source& from, const mad::AcmRequest& request, 
     drop(Drop::NotReady);
     return;
   }
-  const mad::McMemberRecord* group = groups_.last_common(request.groups.span());
+  const mad::McMemberRecord* group = groups_.last_common(request.groups.span()).record;
   if (group == nullptr) {
     drop(Drop::NoCommonGroup);
     return;
   }
-  learn(request.source, from, *group, now);
+  learn_port(request.source, from, request.groups.span(), now);
   if (is_local(request.destination)) {
     answer(from, request, *group);
   }
@@ -87,22 +103,25 @@ void Engine::handle_response(const Source& from, const mad::AcmResponse& respons
     drop(Drop::UnknownTid);
     return;
   }
-  const mad::AcmAddress address = waiting->second;
-  if (!may_claim(from, address)) {
+  const Target target = waiting->second;
+  if (!may_claim(from, target.address)) {
     drop(Drop::ReplierMismatch);
     return;
   }
   if (!response.group.has_value()) {
-    fail_entry(entries_.find(address), UnresolvedReason::Refused, now);
+    fail_entry(target, UnresolvedReason::Refused, now);
     start_queued(now);
     return;
   }
-  const mad::McMemberRecord* group = groups_.last_common({&*response.group, 1});
-  if (group == nullptr) {
+  const Groups::Common group = groups_.last_common({&*response.group, 1});
+  if (group.record == nullptr) {
     drop(Drop::NoCommonGroup);
     return;
   }
-  learn(address, from, *group, now);
+  learn_port(target.address, from, {&*response.group, 1}, now);
+  if (group.traffic_class != target.traffic_class && by_tid_.contains(response.tid)) {
+    fail_entry(target, UnresolvedReason::OtherClass, now);
+  }
   start_queued(now);
 }
 
@@ -118,7 +137,7 @@ void Engine::answer(const Source& from, const mad::AcmRequest& request,
   transmit.to.qpn = from.qpn;
   transmit.to.sl = group.sl;
   transmit.to.static_rate = group.rate == port_.rate ? std::uint8_t{0} : group.rate;
-  transmit.to.path_bits = from.path_bits;
+  transmit.to.path_bits = path_bits_of(port_, from, request.destination);
   transmit.to.dgid = from.sgid;
   transmit.to.flow_label = group.flow_label;
   transmit.to.hop_limit = group.hop_limit;
@@ -128,37 +147,88 @@ void Engine::answer(const Source& from, const mad::AcmRequest& request,
   ++counters_.responses_sent;
 }
 
-void Engine::learn(const mad::AcmAddress& address, const Source& from,
-                   const mad::McMemberRecord& group, Instant now) {
-  const mad::PathRecord record = synthesise(from, group);
-  auto at = entries_.find(address);
-  bool wanted = false;
-  bool is_news = true;
-  if (at == entries_.end()) {
+/// What is known of the port from now on, for every traffic class that both ends have a group of:
+/// under the address that it claims, under its GID, and under its LID where that is known or waited
+/// for already.
+void Engine::learn_port(const mad::AcmAddress& claimed, const Source& from,
+                        std::span<const Gid> groups, Instant now) {
+  const mad::AcmAddress gid = mad::AcmAddress::gid(from.sgid);
+  const mad::AcmAddress lid = mad::AcmAddress::lid(from.slid);
+  const bool is_own_port = from.sgid == port_.gid;
+  for (const std::uint8_t traffic_class : groups_.traffic_classes()) {
+    const mad::McMemberRecord* group = groups_.last_common(groups, traffic_class);
+    if (group == nullptr) {
+      continue;
+    }
+    const mad::PathRecord record = is_own_port ? local_path(port_) : synthesise(from, *group);
+    if (claimed != gid && claimed != lid) {
+      learn({claimed, traffic_class}, from, record, now);
+    }
+    // Nobody but the port itself is told of its own GID and LIDs.
+    if (is_own_port) {
+      continue;
+    }
+    learn({gid, traffic_class}, from, record, now);
+    if (claimed == lid || entries_.find({lid, traffic_class}) != nullptr) {
+      learn({lid, traffic_class}, from, record, now);
+    }
+  }
+}
+
+void Engine::learn(const Target& target, const Source& from, const mad::PathRecord& record,
+                   Instant now) {
+  Entry* entry = entries_.find(target);
+  if (entry == nullptr) {
+    const bool is_alias = target.address != mad::AcmAddress::gid(from.sgid);
+    if (is_alias && entries_.aliases(from.sgid) >= config_.max_addresses_per_port) {
+      drop(Drop::TooManyAddresses);
+      return;
+    }
     if (!make_room()) {
       return;
     }
-    at = entries_.emplace(address, Entry{}).first;
-  } else {
-    Entry& entry = at->second;
-    wanted = entry.state == State::Queued || entry.state == State::Asked;
-    if (entry.state == State::Ready) {
-      counters_.restarts += entry.qpn != from.qpn ? 1 : 0;
-      is_news = entry.record != record;
-    }
-    release(entry);
-    unschedule(address, entry);
+    entry = &entries_.insert(target);
+    // Nobody waits for it.
+    entry->state = EntryState::Known;
   }
-  Entry& entry = at->second;
-  entry.state = State::Ready;
-  entry.attempts = 0;
-  entry.qpn = from.qpn;
-  entry.record = record;
-  schedule(address, entry, now + config_.address_life);
-  if (is_news) {
-    counters_.snooped += wanted ? 0 : 1;
-    events_.push_back(PathLearned{address, record, wanted});
+  if (entry->peer.has_value()) {
+    counters_.restarts += entry->peer->qpn != from.qpn ? 1 : 0;
   }
+  entry->address_expiry = after(now, config_.address_life);
+  const Peer peer{from.sgid, from.slid, from.qpn};
+  if (config_.route_protocol == RouteProtocol::Sa && from.sgid != port_.gid) {
+    learn_address(target, *entry, peer, now);
+    return;
+  }
+  const bool wanted = entry->is_pending();
+  release(*entry);
+  entries_.set_peer(target, *entry, peer);
+  entry->route_expiry = kNever;
+  make_ready(target, *entry, record,
+             from.sgid == port_.gid ? PathOrigin::Local : PathOrigin::AcmMulticast, wanted);
+}
+
+/// A LID that nobody has asked for yet, but whose port is known: takes over what is known of it.
+void Engine::copy_from_gid(const Target& target) {
+  const auto lid = target.address.as_lid();
+  if (!lid.has_value() || entries_.find(target) != nullptr) {
+    return;
+  }
+  const auto gid = entries_.gid_of(*lid);
+  const Entry* known =
+      gid.has_value() ? entries_.find({mad::AcmAddress::gid(*gid), target.traffic_class}) : nullptr;
+  if (known == nullptr || entries_.size() >= config_.max_entries) {
+    return;
+  }
+  Entry& entry = entries_.insert(target);
+  entry.state = known->state == EntryState::Ready ? EntryState::Ready : EntryState::Known;
+  entry.record = known->record;
+  entry.origin = known->origin;
+  entry.address_expiry = known->address_expiry;
+  entry.route_expiry = known->route_expiry;
+  entries_.set_peer(target, entry, known->peer);
+  entries_.schedule(target, entry,
+                    entry.state == EntryState::Ready ? known->due : known->address_expiry);
 }
 
 mad::PathRecord Engine::synthesise(const Source& from, const mad::McMemberRecord& group) const {
@@ -166,7 +236,8 @@ mad::PathRecord Engine::synthesise(const Source& from, const mad::McMemberRecord
   record.dgid = from.sgid;
   record.sgid = port_.gid;
   record.dlid = from.slid;
-  record.slid = Lid(static_cast<std::uint16_t>(port_.lid.value() | from.path_bits));
+  record.slid =
+      Lid(static_cast<std::uint16_t>(port_.lid.value() | used_path_bits(port_, from.path_bits)));
   record.flow_label = group.flow_label;
   record.hop_limit = group.hop_limit;
   record.traffic_class = group.traffic_class;
@@ -181,11 +252,6 @@ mad::PathRecord Engine::synthesise(const Source& from, const mad::McMemberRecord
   record.packet_lifetime_selector = mad::Selector::Exactly;
   record.packet_lifetime = group.packet_lifetime;
   return record;
-}
-
-bool Engine::is_local(const mad::AcmAddress& address) const noexcept {
-  return address == mad::AcmAddress::gid(port_.gid) ||
-         std::find(locals_.begin(), locals_.end(), address) != locals_.end();
 }
 
 }  // namespace wireup::acm

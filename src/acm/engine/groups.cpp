@@ -2,6 +2,7 @@
 #include "acm/engine/groups.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace wireup::acm {
 namespace {
@@ -19,11 +20,19 @@ constexpr std::uint64_t kJoinMask =
     mad::mc_member_mask::kFlowLabel | mad::mc_member_mask::kScope | mad::mc_member_mask::kJoinState;
 static_assert(kJoinMask == 0x1B3F7);
 
-/// Can we hear and speak in a group with this record?
-bool is_usable(const mad::McMemberRecord& record) noexcept {
-  return record.mlid.value() >= kFirstMulticastLid && record.mlid.value() != kPermissiveLid &&
-         record.qkey.value() == kAcmQKey && mad::mtu_bytes(record.mtu).has_value() &&
-         mad::rate_mbps(record.rate).has_value();
+/// Is it the group that was asked for, and can we hear and speak in it?
+bool is_usable(const mad::McMemberRecord& record, std::uint8_t rate, std::uint8_t mtu,
+               std::uint8_t traffic_class) noexcept {
+  return record.rate == rate && record.mtu == mtu && record.traffic_class == traffic_class &&
+         record.mlid.value() >= kFirstMulticastLid && record.mlid.value() != kPermissiveLid &&
+         record.qkey.value() == kAcmQKey;
+}
+
+/// Are the paths made from the two the same? They may differ in the multicast LID.
+bool gives_same_paths(const mad::McMemberRecord& a, const mad::McMemberRecord& b) noexcept {
+  return a.sl == b.sl && a.rate == b.rate && a.mtu == b.mtu && a.flow_label == b.flow_label &&
+         a.hop_limit == b.hop_limit && a.traffic_class == b.traffic_class &&
+         a.packet_lifetime == b.packet_lifetime;
 }
 
 }  // namespace
@@ -45,20 +54,49 @@ Gid group_mgid(PKey pkey, std::uint8_t traffic_class, std::uint8_t rate,
 }
 
 Groups::Groups(const Config& config, const PortIdentity& port, Instant now) {
-  const auto add = [&](std::uint8_t rate, std::uint8_t mtu) {
-    Group group;
-    group.mgid = group_mgid(port.pkey, 0, rate, mtu);
-    group.rate = rate;
-    group.mtu = mtu;
-    group.due = now;
-    groups_.push_back(group);
-  };
-  add(config.min_rate, config.min_mtu);
+  add(port.pkey, {config.min_rate, config.min_mtu, Sl(), 0}, now);
   // A port whose speed has no code must not ask for a group of "rate 0".
-  const bool is_known =
-      mad::rate_mbps(port.rate).has_value() && mad::mtu_bytes(port.mtu).has_value();
-  if (is_known && (port.rate != config.min_rate || port.mtu != config.min_mtu)) {
-    add(port.rate, port.mtu);
+  const auto port_rate = mad::rate_mbps(port.rate);
+  const auto port_mtu = mad::mtu_bytes(port.mtu);
+  if (port_rate.has_value() && port_mtu.has_value()) {
+    std::vector<GroupSpec> specs{{port.rate, port.mtu, Sl(), 0}};
+    for (GroupSpec spec : config.further_groups) {
+      spec.rate = spec.rate == 0 ? port.rate : spec.rate;
+      spec.mtu = spec.mtu == 0 ? port.mtu : spec.mtu;
+      if (mad::rate_mbps(spec.rate).value_or(*port_rate + 1) <= *port_rate &&
+          mad::mtu_bytes(spec.mtu).value_or(*port_mtu + 1) <= *port_mtu) {
+        specs.push_back(spec);
+      }
+    }
+    std::stable_sort(specs.begin(), specs.end(), [](const GroupSpec& a, const GroupSpec& b) {
+      return std::tuple(a.traffic_class, mad::rate_mbps(a.rate), mad::mtu_bytes(a.mtu)) <
+             std::tuple(b.traffic_class, mad::rate_mbps(b.rate), mad::mtu_bytes(b.mtu));
+    });
+    for (const GroupSpec& spec : specs) {
+      add(port.pkey, spec, now);
+    }
+  }
+  for (const Group& group : groups_) {
+    traffic_classes_.push_back(group.traffic_class);
+  }
+  std::sort(traffic_classes_.begin(), traffic_classes_.end());
+  traffic_classes_.erase(std::unique(traffic_classes_.begin(), traffic_classes_.end()),
+                         traffic_classes_.end());
+}
+
+/// Does nothing when there is such a group, or when a message has no room for one more.
+void Groups::add(PKey pkey, const GroupSpec& spec, Instant now) {
+  Group group;
+  group.mgid = group_mgid(pkey, spec.traffic_class, spec.rate, spec.mtu);
+  group.rate = spec.rate;
+  group.mtu = spec.mtu;
+  group.sl = spec.sl;
+  group.traffic_class = spec.traffic_class;
+  group.due = now;
+  const bool is_there = std::any_of(groups_.begin(), groups_.end(),
+                                    [&](const Group& other) { return other.mgid == group.mgid; });
+  if (!is_there && groups_.size() < mad::AcmGroups::kMax) {
+    groups_.push_back(group);
   }
 }
 
@@ -78,6 +116,8 @@ std::optional<JoinCommand> Groups::poll_join(const PortIdentity& port, Instant n
     command.record.pkey = port.pkey;
     command.record.rate_selector = mad::Selector::Exactly;
     command.record.rate = group.rate;
+    command.record.sl = group.sl;
+    command.record.traffic_class = group.traffic_class;
     command.record.scope = kScopeSiteLocal;
     command.record.join_state = mad::kJoinFullMember;
     return command;
@@ -92,13 +132,14 @@ std::optional<Groups::JoinOutcome> Groups::handle_reply(const mad::McMemberRecor
   if (group == nullptr) {
     return std::nullopt;
   }
-  if (!is_usable(record)) {
+  if (!is_usable(record, group->rate, group->mtu, group->traffic_class)) {
     fail(*group, config, rng, now);
     return std::nullopt;
   }
   const bool was_ready = is_ready();
   JoinOutcome outcome;
-  outcome.late = was_ready && !group->record.has_value();
+  outcome.voids_paths =
+      group->record.has_value() ? !gives_same_paths(*group->record, record) : was_ready;
   outcome.attach = !group->record.has_value() || group->record->mlid != record.mlid;
   group->state = State::Joined;
   group->failures = 0;
@@ -169,11 +210,13 @@ std::optional<Instant> Groups::poll_timeout() const noexcept {
   return earliest;
 }
 
-mad::AcmGroups Groups::joined() const noexcept {
+mad::AcmGroups Groups::joined(std::uint8_t traffic_class) const noexcept {
   mad::AcmGroups result;
-  for (const Group& group : groups_) {
-    if (group.record.has_value() && result.count < mad::AcmGroups::kMax) {
-      result.gids[result.count++] = group.mgid;
+  for (const bool is_class : {false, true}) {
+    for (const Group& group : groups_) {
+      if (group.record.has_value() && (group.traffic_class == traffic_class) == is_class) {
+        result.gids[result.count++] = group.mgid;
+      }
     }
   }
   return result;
@@ -184,15 +227,38 @@ const mad::McMemberRecord* Groups::group0() const noexcept {
                                                                 : &*groups_.front().record;
 }
 
-const mad::McMemberRecord* Groups::last_common(std::span<const Gid> gids) const noexcept {
+Groups::Common Groups::last_common(std::span<const Gid> gids) const noexcept {
   for (auto gid = gids.rbegin(); gid != gids.rend(); ++gid) {
     for (const Group& group : groups_) {
       if (group.mgid == *gid && group.record.has_value()) {
+        return {&*group.record, group.traffic_class};
+      }
+    }
+  }
+  return {};
+}
+
+const mad::McMemberRecord* Groups::last_common(std::span<const Gid> gids,
+                                               std::uint8_t traffic_class) const noexcept {
+  for (auto gid = gids.rbegin(); gid != gids.rend(); ++gid) {
+    for (const Group& group : groups_) {
+      if (group.traffic_class == traffic_class && group.mgid == *gid && group.record.has_value()) {
         return &*group.record;
       }
     }
   }
   return nullptr;
+}
+
+std::optional<std::uint8_t> Groups::traffic_class_with(Sl sl) const noexcept {
+  std::optional<std::uint8_t> found;
+  for (const Group& group : groups_) {
+    if (group.record.has_value() && group.record->sl == sl &&
+        (!found.has_value() || group.traffic_class < *found)) {
+      found = group.traffic_class;
+    }
+  }
+  return found;
 }
 
 Groups::Group* Groups::find_joining(const Gid& mgid) noexcept {

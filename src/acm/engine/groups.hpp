@@ -22,9 +22,10 @@ namespace wireup::acm {
 [[nodiscard]] Gid group_mgid(PKey pkey, std::uint8_t traffic_class, std::uint8_t rate,
                              std::uint8_t mtu) noexcept;
 
-/// The multicast groups of a port in ascending preference: group 0, which carries all requests,
-/// and the group of the port's own rate and MTU where they differ, whose parameters the paths
-/// between equal ports take. Joins are kept up and tried again; there is no leaving, since an SA
+/// The multicast groups of a port: group 0, which carries all requests; the configured further
+/// groups that the port can be in; and the group of the port's own rate and MTU where it is another
+/// one, whose parameters the paths between equal ports take. Within a traffic class they are in
+/// ascending preference. Joins are kept up and tried again; there is no leaving, since an SA
 /// membership belongs to the port and is not counted per program.
 class Groups {
  public:
@@ -39,8 +40,9 @@ class Groups {
   struct JoinOutcome {
     /// The reply was good and names another group LID than before, or the first.
     bool attach = false;
-    /// The group came after the groups were taken as settled without it.
-    bool late = false;
+    /// Paths were made without this group, or from what it was before: it came after the groups
+    /// were taken as settled, or came back with another SL, rate, MTU, lifetime or the like.
+    bool voids_paths = false;
   };
   /// Nothing when no join of this group is in flight, or the reply is not one for it; the second
   /// counts as a failed join.
@@ -61,12 +63,26 @@ class Groups {
   [[nodiscard]] std::optional<Instant> hopeless_at(Duration patience) const noexcept;
   [[nodiscard]] std::optional<Instant> poll_timeout() const noexcept;
 
-  /// The joined groups, for a request.
-  [[nodiscard]] mad::AcmGroups joined() const noexcept;
+  /// The joined groups, for a request: those of the traffic class last, where the hearer looks for
+  /// the one to take, in ascending preference.
+  [[nodiscard]] mad::AcmGroups joined(std::uint8_t traffic_class) const noexcept;
   /// The record of group 0; nothing before it is joined.
   [[nodiscard]] const mad::McMemberRecord* group0() const noexcept;
+  struct Common {
+    const mad::McMemberRecord* record = nullptr;
+    std::uint8_t traffic_class = 0;
+  };
   /// The last of `gids` that is a joined group of ours: what the path between the two is to use.
-  [[nodiscard]] const mad::McMemberRecord* last_common(std::span<const Gid> gids) const noexcept;
+  [[nodiscard]] Common last_common(std::span<const Gid> gids) const noexcept;
+  /// The last of them that is also of the traffic class.
+  [[nodiscard]] const mad::McMemberRecord* last_common(std::span<const Gid> gids,
+                                                       std::uint8_t traffic_class) const noexcept;
+  /// The traffic classes of all groups, ascending; 0 is always one.
+  [[nodiscard]] const std::vector<std::uint8_t>& traffic_classes() const noexcept {
+    return traffic_classes_;
+  }
+  /// The traffic class of a joined group with this SL; 0 where several have it.
+  [[nodiscard]] std::optional<std::uint8_t> traffic_class_with(Sl sl) const noexcept;
 
   friend bool operator==(const Groups&, const Groups&) noexcept = default;
 
@@ -75,6 +91,8 @@ class Groups {
     Gid mgid;
     std::uint8_t rate = 0;
     std::uint8_t mtu = 0;
+    Sl sl;
+    std::uint8_t traffic_class = 0;
     State state = State::Idle;
     /// When to join (Idle).
     Instant due;
@@ -88,7 +106,10 @@ class Groups {
   [[nodiscard]] Group* find_joining(const Gid& mgid) noexcept;
   static void fail(Group& group, const Config& config, Rng& rng, Instant now);
 
+  void add(PKey pkey, const GroupSpec& spec, Instant now);
+
   std::vector<Group> groups_;
+  std::vector<std::uint8_t> traffic_classes_;
 };
 
 }  // namespace wireup::acm

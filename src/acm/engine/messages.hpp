@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <variant>
 
+#include "acm/engine/path.hpp"
 #include "base/ids.hpp"
 #include "base/time.hpp"
 #include "mad/acm.hpp"
@@ -14,6 +14,13 @@
 #include "mad/sa.hpp"
 
 namespace wireup::acm {
+
+/// What is resolved: an address, for a traffic class.
+struct Target {
+  mad::AcmAddress address;
+  std::uint8_t traffic_class = 0;
+  friend constexpr auto operator<=>(const Target&, const Target&) noexcept = default;
+};
 
 /// Where a datagram came from, as its completion and GRH say.
 struct Source {
@@ -62,24 +69,57 @@ struct JoinCommand {
 
 enum class JoinFailure : std::uint8_t { NoAnswer, Refused };
 
+/// "Ask the SA for this path" (SubnAdmGet, mad::PathRecord). The driver answers with
+/// Engine::handle_path_reply() or handle_path_failure(), in bounded time.
+struct PathQuery {
+  std::uint32_t id = 0;
+  mad::PathRecord record;
+  std::uint64_t component_mask = 0;
+  friend bool operator==(const PathQuery&, const PathQuery&) noexcept = default;
+};
+
+/// Busy: the SA said so, in the low byte of its status. Refused: it has no such path, or does not
+/// give it. Silence and Busy are tried again.
+enum class QueryFailure : std::uint8_t { NoAnswer, Busy, Refused };
+
 /// An address has a path now: it was asked for (`wanted`), or learned from what others sent.
 struct PathLearned {
   mad::AcmAddress address;
   mad::PathRecord record;
   bool wanted = false;
+  std::uint8_t traffic_class = 0;
+  PathOrigin origin = PathOrigin::AcmMulticast;
   friend bool operator==(const PathLearned&, const PathLearned&) noexcept = default;
 };
 
 /// NoAnswer: silence until the deadline. Absent: it was silent a moment ago. NotJoined: group 0
-/// could not be joined. Refused: the peer answered with a status.
-enum class UnresolvedReason : std::uint8_t { NoAnswer, Absent, NotJoined, Refused };
+/// could not be joined. Refused: the peer answered with a status. OtherClass: it has no group of
+/// the traffic class. NoRoute: it is known, but the SA gives no path to it. RouteTimeout: it is
+/// known, but the SA was silent or busy until the deadline.
+enum class UnresolvedReason : std::uint8_t {
+  NoAnswer,
+  Absent,
+  NotJoined,
+  Refused,
+  OtherClass,
+  NoRoute,
+  RouteTimeout,
+};
 
 struct PathUnresolved {
   mad::AcmAddress address;
   UnresolvedReason reason = UnresolvedReason::NoAnswer;
   /// Requests sent for it.
   unsigned attempts = 0;
+  std::uint8_t traffic_class = 0;
   friend bool operator==(const PathUnresolved&, const PathUnresolved&) noexcept = default;
+};
+
+/// What was learned of this address is no more: its life is over, or its port has another LID.
+struct PathForgotten {
+  mad::AcmAddress address;
+  std::uint8_t traffic_class = 0;
+  friend bool operator==(const PathForgotten&, const PathForgotten&) noexcept = default;
 };
 
 /// The port is a member of the group: attach the queue pair to it. Comes again when a rejoin gave
@@ -95,66 +135,6 @@ struct Invalidated {
   friend constexpr bool operator==(const Invalidated&, const Invalidated&) noexcept = default;
 };
 
-using Event = std::variant<PathLearned, PathUnresolved, GroupJoined, Invalidated>;
-
-/// Why a received datagram was not used.
-/// X-macro columns: name, text.
-#define WIREUP_ACM_DROPS(X)                                                   \
-  X(NoGrh, "no GRH")                                                          \
-  X(Malformed, "not of the format")                                           \
-  X(BadSource, "source LID or GID that no port can have")                     \
-  X(Own, "our own, come back from the group")                                 \
-  X(OwnAddress, "another queue pair claims our address")                      \
-  X(SourceMismatch, "the sender is not the address it claims")                \
-  X(NotReady, "our groups are not joined yet")                                \
-  X(NoCommonGroup, "no group of the message is one of ours")                  \
-  X(UnknownTid, "an answer to nothing we wait for")                           \
-  X(ReplierMismatch, "the answer comes from another port than the one asked") \
-  X(QueueFull, "an answer of ours found no room to wait for sending")
-
-enum class Drop : std::uint8_t {
-#define WIREUP_ACM_DROP_ENUMERATOR(name, text) name,
-  WIREUP_ACM_DROPS(WIREUP_ACM_DROP_ENUMERATOR)
-#undef WIREUP_ACM_DROP_ENUMERATOR
-      kCount
-};
-
-[[nodiscard]] constexpr std::string_view drop_text(Drop drop) noexcept {
-  switch (drop) {
-#define WIREUP_ACM_DROP_CASE(name, text) \
-  case Drop::name:                       \
-    return text;
-    WIREUP_ACM_DROPS(WIREUP_ACM_DROP_CASE)
-#undef WIREUP_ACM_DROP_CASE
-    case Drop::kCount:
-      break;
-  }
-  return "unknown";
-}
-
-/// Counts since the engine was made.
-struct Counters {
-  std::uint64_t requests_sent = 0;
-  /// Of the requests sent: not the first for their address.
-  std::uint64_t retransmits = 0;
-  std::uint64_t announcements_sent = 0;
-  std::uint64_t responses_sent = 0;
-  std::uint64_t requests_received = 0;
-  std::uint64_t responses_received = 0;
-  /// Addresses learned without having been asked for.
-  std::uint64_t snooped = 0;
-  /// A known address came from another queue pair: its service was restarted.
-  std::uint64_t restarts = 0;
-  std::uint64_t unresolved = 0;
-  std::uint64_t expired = 0;
-  std::uint64_t evicted = 0;
-  std::uint64_t joins_failed = 0;
-  std::array<std::uint64_t, static_cast<std::size_t>(Drop::kCount)> dropped{};
-
-  [[nodiscard]] std::uint64_t drops(Drop drop) const noexcept {
-    return dropped[static_cast<std::size_t>(drop)];
-  }
-  friend constexpr bool operator==(const Counters&, const Counters&) noexcept = default;
-};
+using Event = std::variant<PathLearned, PathUnresolved, PathForgotten, GroupJoined, Invalidated>;
 
 }  // namespace wireup::acm

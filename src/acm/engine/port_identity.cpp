@@ -9,6 +9,10 @@ constexpr std::uint8_t kLocalLifetime = 1;
 
 }  // namespace
 
+bool has_lid(const PortIdentity& port, Lid lid) noexcept {
+  return !port.lid.is_zero() && lid.value() >> port.lmc == port.lid.value() >> port.lmc;
+}
+
 mad::PathRecord local_path(const PortIdentity& port) noexcept {
   mad::PathRecord record;
   record.dgid = port.gid;

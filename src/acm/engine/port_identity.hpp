@@ -11,7 +11,9 @@ namespace wireup::acm {
 /// What the engine must know of its port, partition and queue pair.
 struct PortIdentity {
   Gid gid;
+  /// The base LID; the port has 2^lmc LIDs from it on.
   Lid lid;
+  std::uint8_t lmc = 0;
   PKey pkey;
   Qpn qpn;
   /// Codes of mad/rate.hpp.
@@ -19,6 +21,9 @@ struct PortIdentity {
   std::uint8_t rate = 0;
   friend constexpr bool operator==(const PortIdentity&, const PortIdentity&) noexcept = default;
 };
+
+/// Is it one of the port's LIDs?
+[[nodiscard]] bool has_lid(const PortIdentity& port, Lid lid) noexcept;
 
 /// The path from the port to itself: its own LID, MTU and rate, no hop.
 [[nodiscard]] mad::PathRecord local_path(const PortIdentity& port) noexcept;

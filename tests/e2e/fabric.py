@@ -62,12 +62,18 @@ class Fabric:
 
     `asynchronous` is the seed of softhca's asynchronous mode, in which work requests are executed
     and completed later than they are posted. SOFTHCA_TEST_ASYNC=SEED puts every fabric of a test
-    into it, so that any test can be run in both modes.
+    into it, so that any test can be run in both modes. `prefix` is put before every call of
+    ib-fabric, such as setpriv with a user.
     """
 
     def __init__(
-        self, *arguments: object, name: str = "e2e", asynchronous: int | None = None
+        self,
+        *arguments: object,
+        name: str = "e2e",
+        asynchronous: int | None = None,
+        prefix: tuple[object, ...] = (),
     ) -> None:
+        self.tool = (*prefix, TOOL)
         self.name = f"{name}{os.getpid()}"
         self.arguments = arguments
         self.first_host = ""
@@ -75,7 +81,7 @@ class Fabric:
         self.asynchronous = int(wanted) if wanted and asynchronous is None else asynchronous
 
     def __enter__(self) -> "Fabric":
-        done = bounded([TOOL, "up", "--name", self.name, *self.arguments], 120)
+        done = bounded([*self.tool, "up", "--name", self.name, *self.arguments], 120)
         if done.status != 0:
             self.down()
             raise AssertionError(f"ib-fabric up {self.arguments} failed:\n{done.all}")
@@ -87,14 +93,14 @@ class Fabric:
         self.down()
 
     def down(self) -> None:
-        bounded([TOOL, "down", "--name", self.name], 60)
+        bounded([*self.tool, "down", "--name", self.name], 60)
 
     def run(self, host: str, *command: object, seconds: int = 60) -> Output:
-        return bounded([TOOL, "exec", "--name", self.name, host, "--", *command], seconds)
+        return bounded([*self.tool, "exec", "--name", self.name, host, "--", *command], seconds)
 
     def start(self, host: str, *command: object, seconds: int = 60) -> Program:
         """A command in the background; the caller waits for it or kills it."""
-        words = ["timeout", "-k", "5", seconds, TOOL, "exec", "--name", self.name, host, "--"]
+        words = ["timeout", "-k", "5", seconds, *self.tool, "exec", "--name", self.name, host, "--"]
         return subprocess.Popen(
             list(map(str, [*words, *command])),
             stdout=subprocess.PIPE,
@@ -135,7 +141,7 @@ class Fabric:
         return done, Output(running.returncode, out, "")
 
     def mpirun(self, *arguments: object, seconds: int = 120) -> Output:
-        return bounded([TOOL, "mpirun", "--name", self.name, *arguments], seconds)
+        return bounded([*self.tool, "mpirun", "--name", self.name, *arguments], seconds)
 
     def head(self) -> str:
         """The first host, asked for once."""
@@ -156,7 +162,7 @@ class Fabric:
             raise AssertionError(f"softhca fault {arguments} failed:\n{done.all}")
 
     def status(self) -> dict[str, object]:
-        done = bounded([TOOL, "status", "--name", self.name, "--json"], 30)
+        done = bounded([*self.tool, "status", "--name", self.name, "--json"], 30)
         return json.loads(done.out)
 
     def hosts(self) -> list[str]:

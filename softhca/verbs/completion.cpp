@@ -33,6 +33,7 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   }
   auto* channel = new Channel{};
   channel->base.context = context;
+  channel->context = use(ctx);
   channel->base.fd = events->fd();
   channel->base.refcnt = 0;
   channel->events = std::move(events);
@@ -71,6 +72,7 @@ SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_con
   auto* cq = new Cq{};
   ibv_cq_ex& base = cq->base;
   base.context = context;
+  cq->context = use(ctx);
   base.channel = channel;
   base.cq_context = cq_context;
   base.handle = queue->slot();

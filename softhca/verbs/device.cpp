@@ -71,6 +71,13 @@ ObjectTable<Srq>& srq_table() {
   return *table;
 }
 
+void ContextRelease::operator()(Context* context) const {
+  if (--context->users == 0) {
+    pthread_mutex_destroy(&context->verbs.context.mutex);
+    delete context;
+  }
+}
+
 int Context::injected(hca::Call call, std::uint32_t to_state) const {
   if (!runtime->faults().has(hca::RuleKind::Call)) {
     return 0;
@@ -191,8 +198,7 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* base) {
 }
 
 SOFTHCA_EXPORT int ibv_close_device(ibv_context* base) {
-  const std::unique_ptr<Context> context(of(base));
   ::close(base->cmd_fd);
-  pthread_mutex_destroy(&base->mutex);
+  ContextRelease()(of(base));
   return 0;
 }

@@ -47,6 +47,7 @@ struct Context {
   Device* device;
   std::unique_ptr<hca::EventChannel> async;
   std::atomic<std::uint32_t> next_pd{1};
+  std::atomic<std::uint32_t> users{1};  // the program, until it closes it, and each object
 
   [[nodiscard]] const HcaInfo& info() const { return device->info; }
   /// kNoPort when the number is not one of this device's.
@@ -60,6 +61,18 @@ struct Context {
   /// A limit of the device as fault rules have lowered it.
   [[nodiscard]] int lowered(hca::Limit what, std::uint32_t declared) const;
 };
+
+/// A context lasts as long as the last of its objects, closed or not: garbage collectors, such as
+/// Python's, destroy both in any order.
+struct ContextRelease {
+  void operator()(Context* context) const;
+};
+using ContextUse = std::unique_ptr<Context, ContextRelease>;
+
+inline ContextUse use(Context& context) {
+  ++context.users;
+  return ContextUse(&context);
+}
 
 struct Td {
   ibv_td base;
@@ -82,6 +95,7 @@ struct Mr {
 
 struct Channel {
   ibv_comp_channel base;
+  ContextUse context;
   std::unique_ptr<hca::EventChannel> events;
 };
 
@@ -94,6 +108,7 @@ struct ExtendedPoll {
 
 struct Cq {
   ibv_cq_ex base;  // the extended form always, of which ibv_cq is the head
+  ContextUse context;
   std::unique_ptr<hca::CompletionQueue> queue;
   std::unique_ptr<ExtendedPoll> poller;  // of a queue made by ibv_create_cq_ex
   std::atomic<int> users{0};
@@ -103,6 +118,7 @@ struct Cq {
 
 struct Srq {
   ibv_srq base;
+  ContextUse context;
   std::unique_ptr<hca::SharedReceiveQueue> queue;
   std::atomic<int> users{0};
   std::uint32_t events_reported = 0;  // with base.mutex
@@ -110,6 +126,7 @@ struct Srq {
 
 struct Qp {
   ibv_qp_ex base;  // the extended form always, of which ibv_qp is the head
+  ContextUse context;
   std::unique_ptr<hca::Qp> queue;
   std::unique_ptr<SendBuilder> builder;  // of a QP made with send operations
   bool signal_all = false;

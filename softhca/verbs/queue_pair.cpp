@@ -46,6 +46,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& attr, bool block_self_multicast) {
   auto* qp = new Qp{};
   ibv_qp& base = qp->base.qp_base;
   base.context = pd->context;
+  qp->context = use(ctx);
   base.qp_context = attr.qp_context;
   base.pd = pd;
   base.send_cq = attr.send_cq;
@@ -252,6 +253,7 @@ SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   }
   auto* srq = new Srq{};
   srq->base.context = pd->context;
+  srq->context = use(ctx);
   srq->base.srq_context = init->srq_context;
   srq->base.pd = pd;
   srq->base.handle = queue->slot();

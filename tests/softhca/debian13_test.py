@@ -14,8 +14,6 @@ import suite  # noqa: E402
 from debs import Debs, build_folder  # noqa: E402
 from fabric import Fabric  # noqa: E402
 
-#: Of version 56's suite. Its whole run still ends in a crash in test_qpex, for a reason not found.
-MODULES = ["test_addr", "test_atomic", "test_cq", "test_cq_events", "test_device", "test_pd"]
 PACKAGES = ["ibverbs-utils", "ibverbs-providers", "python3-pyverbs", "python3"]
 
 
@@ -55,7 +53,7 @@ class Debian13(unittest.TestCase):
                 self.assertIn(f"{volume} bytes in", client.out)
                 self.assertIn(f"{volume} bytes in", server.out)
 
-    def test_pyverbs_modules_with_what_is_required_of_version_44(self) -> None:
+    def test_pyverbs_with_what_is_required_of_version_44(self) -> None:
         tests = suite.unpacked_suite(self.root)
         modules = self.root / "usr/lib/python3/dist-packages"
         with tempfile.TemporaryDirectory() as folder:
@@ -68,17 +66,13 @@ class Debian13(unittest.TestCase):
             done = self.fabric.run(
                 "H1", "env", f"PYTHONPATH={modules}", f"PYTHONHOME={self.root}/usr",
                 f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin",
-                *python, "--device", "softhca0", "--modules", *MODULES, seconds=300,
+                *python, "--device", "softhca0", seconds=300,
             )  # fmt: skip
             self.assertEqual(done.status, 0, done.all)
             outcomes = json.loads(report.read_text())
         expected = suite.read_expected()
-        required = [
-            name
-            for name, reason in expected.items()
-            if reason == "required" and name.split(".")[0] in MODULES
-        ]
-        self.assertGreater(len(required), 20)
+        required = [name for name, reason in expected.items() if reason == "required"]
+        self.assertGreaterEqual(len(required), 80)
         wrong = {n: outcomes.get(n) for n in required if outcomes.get(n, [""])[0] != "passed"}
         for name, outcome in wrong.items():
             print(name, (outcome or ["", "?"])[1][-160:], file=sys.stderr)

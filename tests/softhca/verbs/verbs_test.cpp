@@ -3,8 +3,10 @@
 
 #include <thread>
 
+#include <malloc.h>
 #include "softhca/hca/event_channel.hpp"
 #include "softhca/hca/process_table.hpp"
+
 #include "softhca/verbs/two_hosts.hpp"
 
 namespace softhca::test {
@@ -236,6 +238,37 @@ TEST_F(TwoHosts, AKilledPeerEndsInRetryExceeded) {
   });
   EXPECT_EQ(finish(sender), 0);
   EXPECT_EQ(finish(victim), 128 + SIGKILL);
+}
+
+TEST_F(TwoHosts, ObjectsMayOutliveTheirClosedContext) {
+  run(
+      [](int) {
+        ::mallopt(M_PERTURB, 0xA5);  // what is freed is not to be read any more
+        ibv_device** list = ibv_get_device_list(nullptr);
+        CHILD_CHECK(list != nullptr && list[0] != nullptr);
+        ibv_context* context = ibv_open_device(list[0]);
+        ibv_free_device_list(list);
+        ibv_pd* pd = ibv_alloc_pd(context);
+        ibv_comp_channel* channel = ibv_create_comp_channel(context);
+        ibv_cq* cq = ibv_create_cq(context, 8, nullptr, channel, 0);
+        ibv_srq_init_attr srq_init{nullptr, {8, 1, 0}};
+        ibv_srq* srq = ibv_create_srq(pd, &srq_init);
+        std::array<char, 64> memory{};
+        ibv_mr* mr = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+        ibv_qp_init_attr init{};
+        init.send_cq = cq;
+        init.recv_cq = cq;
+        init.cap = {8, 8, 1, 1, 0};
+        init.qp_type = IBV_QPT_RC;
+        ibv_qp* qp = ibv_create_qp(pd, &init);
+        CHILD_CHECK(cq != nullptr && srq != nullptr && mr != nullptr && qp != nullptr);
+        CHILD_CHECK(ibv_close_device(context) == 0);
+        CHILD_CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
+        CHILD_CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
+        CHILD_CHECK(ibv_dereg_mr(mr) == 0 && ibv_destroy_cq(cq) == 0);
+        CHILD_CHECK(ibv_destroy_comp_channel(channel) == 0 && ibv_dealloc_pd(pd) == 0);
+      },
+      [](int) {});
 }
 
 TEST_F(TwoHosts, PortEventsReachEveryOpenContext) {

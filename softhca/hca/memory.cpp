@@ -3,7 +3,6 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,10 +42,6 @@ SegmentList SegmentList::first(std::uint64_t bytes) const {
   return start;
 }
 
-namespace {
-
-using IoVectors = std::array<iovec, SegmentList::kCapacity>;
-
 unsigned long fill(const SegmentList& list, IoVectors& vectors) {
   unsigned long count = 0;
   for (const Segment& segment : list.segments()) {
@@ -54,6 +49,8 @@ unsigned long fill(const SegmentList& list, IoVectors& vectors) {
   }
   return count;
 }
+
+namespace {
 
 /// Whether every page of the list is mapped in this process.
 bool mapped_here(const SegmentList& list) {

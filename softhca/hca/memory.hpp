@@ -2,6 +2,8 @@
 // Moving data between the memories of two processes, as the DMA engine of the emulated HCA.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +38,11 @@ class SegmentList {
   std::size_t count_ = 0;
   std::uint64_t total_ = 0;
 };
+
+/// The list as system calls take it.
+using IoVectors = std::array<iovec, SegmentList::kCapacity>;
+/// Returns how many of `vectors` are used.
+unsigned long fill(const SegmentList& list, IoVectors& vectors);
 
 enum class CopyResult {
   Ok,

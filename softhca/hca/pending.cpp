@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/hca/pending.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 
 #include "softhca/hca/clock.hpp"
+#include "softhca/hca/worker_thread.hpp"
 
 namespace softhca::hca {
 
@@ -28,13 +26,7 @@ void PendingWorker::schedule(PendingTask& task, std::uint64_t when) {
   }
   put(task, when);
   if (!thread_.joinable()) {
-    // Signals of the program are for the program's threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_worker([this] { run(); });
   }
   wake_.notify_one();
 }

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -369,11 +368,8 @@ bool transfer(long call, int fd, std::uint64_t place, SegmentList list) {
     return false;
   }
   while (list.total() > 0) {
-    std::array<iovec, SegmentList::kCapacity> vectors;
-    unsigned long count = 0;
-    for (const Segment& segment : list.segments()) {
-      vectors[count++] = {reinterpret_cast<void*>(segment.address), segment.length};
-    }
+    IoVectors vectors;
+    const unsigned long count = fill(list, vectors);
     const long moved = ::syscall(call, fd, vectors.data(), count, place, 0UL);
     if (moved <= 0) {
       if (moved < 0 && errno == EINTR) {

@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <ctime>
 
 #include "softhca/hca/clock.hpp"
 #include "softhca/hca/robust_lock.hpp"
+#include "softhca/hca/worker_thread.hpp"
 
 namespace softhca::hca {
 namespace {
@@ -159,13 +159,7 @@ void Relay::start(std::uint64_t place) {
   record_ = reinterpret_cast<RelayRecord*>(registry_->ring(place, 0, sizeof(RelayRecord)));
   record_->client.value.store(0);
   record_->phase.store(0);
-  // Signals of the program are for the program's threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_worker([this] { run(); });
   running_.store(true);
   registry_->header().processes[token_slot(self_)].relay.store(place, std::memory_order_release);
 }

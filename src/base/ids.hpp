@@ -44,6 +44,15 @@ class Id {
 };
 
 using Lid = Id<struct LidTag, std::uint16_t, 16>;
+
+/// IBTA vol 1, 4.1.3: 0x0001 to 0xBFFF name ports, 0xC000 to 0xFFFE multicast groups; 0 names
+/// nobody and 0xFFFF, the permissive LID, everybody.
+[[nodiscard]] constexpr bool is_unicast(Lid lid) noexcept {
+  return lid.value() != 0 && lid.value() < 0xC000;
+}
+[[nodiscard]] constexpr bool is_multicast(Lid lid) noexcept {
+  return lid.value() >= 0xC000 && lid.value() != 0xFFFF;
+}
 using Guid = Id<struct GuidTag, std::uint64_t, 64>;
 using Qpn = Id<struct QpnTag, std::uint32_t, 24>;
 using Psn = Id<struct PsnTag, std::uint32_t, 24>;

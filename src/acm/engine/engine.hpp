@@ -121,6 +121,7 @@ class Engine {
   void release(Entry& entry);
   void erase(const Target& target);
   [[nodiscard]] bool make_room();
+  [[nodiscard]] Destination along(const mad::McMemberRecord& group) const noexcept;
   [[nodiscard]] Destination to_group0() const noexcept;
 
   // engine_route.cpp

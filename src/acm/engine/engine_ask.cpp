@@ -171,15 +171,21 @@ bool Engine::make_room() {
 Destination Engine::to_group0() const noexcept {
   const mad::McMemberRecord* group = groups_.group0();
   WIREUP_CHECK(group != nullptr);
-  Destination to;
+  Destination to = along(*group);
   to.dlid = group->mlid;
   to.qpn = Qpn(kMulticastQpn);
-  to.sl = group->sl;
-  to.static_rate = group->rate == port_.rate ? std::uint8_t{0} : group->rate;
   to.dgid = group->mgid;
-  to.flow_label = group->flow_label;
-  to.hop_limit = group->hop_limit;
-  to.traffic_class = group->traffic_class;
+  return to;
+}
+
+/// A destination that is still to be named, with what the group says of the way there.
+Destination Engine::along(const mad::McMemberRecord& group) const noexcept {
+  Destination to;
+  to.sl = group.sl;
+  to.static_rate = group.rate == port_.rate ? std::uint8_t{0} : group.rate;
+  to.flow_label = group.flow_label;
+  to.hop_limit = group.hop_limit;
+  to.traffic_class = group.traffic_class;
   return to;
 }
 

@@ -8,11 +8,9 @@
 namespace wireup::acm {
 namespace {
 
-constexpr std::uint16_t kFirstMulticastLid = 0xC000;
-
 bool can_be_a_port(const Source& from) noexcept {
-  return !from.slid.is_zero() && from.slid.value() < kFirstMulticastLid && !from.sgid.is_zero() &&
-         !from.sgid.is_multicast() && !from.qpn.is_zero();
+  return is_unicast(from.slid) && !from.sgid.is_zero() && !from.sgid.is_multicast() &&
+         !from.qpn.is_zero();
 }
 
 /// Can a datagram of this source speak for the address? GIDs and LIDs are in the datagram itself;
@@ -85,7 +83,7 @@ void Engine::handle_request(const Source& from, const mad::AcmRequest& request, 
     drop(Drop::NotReady);
     return;
   }
-  const mad::McMemberRecord* group = groups_.last_common(request.groups.span()).record;
+  const mad::McMemberRecord* group = groups_.last_common(request.groups.span());
   if (group == nullptr) {
     drop(Drop::NoCommonGroup);
     return;
@@ -113,13 +111,13 @@ void Engine::handle_response(const Source& from, const mad::AcmResponse& respons
     start_queued(now);
     return;
   }
-  const Groups::Common group = groups_.last_common({&*response.group, 1});
-  if (group.record == nullptr) {
+  const mad::McMemberRecord* group = groups_.last_common({&*response.group, 1});
+  if (group == nullptr) {
     drop(Drop::NoCommonGroup);
     return;
   }
   learn_port(target.address, from, {&*response.group, 1}, now);
-  if (group.traffic_class != target.traffic_class && by_tid_.contains(response.tid)) {
+  if (group->traffic_class != target.traffic_class && by_tid_.contains(response.tid)) {
     fail_entry(target, UnresolvedReason::OtherClass, now);
   }
   start_queued(now);
@@ -133,15 +131,11 @@ void Engine::answer(const Source& from, const mad::AcmRequest& request,
   }
   Transmit transmit;
   transmit.kind = TransmitKind::Response;
+  transmit.to = along(group);
   transmit.to.dlid = from.slid;
   transmit.to.qpn = from.qpn;
-  transmit.to.sl = group.sl;
-  transmit.to.static_rate = group.rate == port_.rate ? std::uint8_t{0} : group.rate;
   transmit.to.path_bits = path_bits_of(port_, from, request.destination);
   transmit.to.dgid = from.sgid;
-  transmit.to.flow_label = group.flow_label;
-  transmit.to.hop_limit = group.hop_limit;
-  transmit.to.traffic_class = group.traffic_class;
   mad::serialize(mad::AcmResponse{request.tid, 0, group.mgid}, transmit.bytes);
   transmits_.push_back(transmit);
   ++counters_.responses_sent;

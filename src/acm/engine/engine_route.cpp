@@ -9,13 +9,11 @@
 namespace wireup::acm {
 namespace {
 
-constexpr std::uint16_t kFirstMulticastLid = 0xC000;
-
 /// Is it an answer to the query for `dgid`, and a path that this port can send on?
 bool is_answer(const mad::PathRecord& record, const Gid& dgid, const PortIdentity& port) noexcept {
-  return record.dgid == dgid && record.sgid == port.gid && !record.dlid.is_zero() &&
-         record.dlid.value() < kFirstMulticastLid && has_lid(port, record.slid) &&
-         record.pkey.partition() == port.pkey.partition() && mad::mtu_bytes(record.mtu).has_value();
+  return record.dgid == dgid && record.sgid == port.gid && is_unicast(record.dlid) &&
+         has_lid(port, record.slid) && record.pkey.partition() == port.pkey.partition() &&
+         mad::mtu_bytes(record.mtu).has_value();
 }
 
 PathQueries::Key key_of(const Target& target, const Entry& entry) noexcept {

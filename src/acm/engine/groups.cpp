@@ -8,8 +8,6 @@ namespace wireup::acm {
 namespace {
 
 constexpr std::uint8_t kScopeSiteLocal = 5;
-constexpr std::uint16_t kFirstMulticastLid = 0xC000;
-constexpr std::uint16_t kPermissiveLid = 0xFFFF;
 
 // Without the lifetime and the LID, which are the SA's to choose, and without the hop limit.
 constexpr std::uint64_t kJoinMask =
@@ -24,8 +22,7 @@ static_assert(kJoinMask == 0x1B3F7);
 bool is_usable(const mad::McMemberRecord& record, std::uint8_t rate, std::uint8_t mtu,
                std::uint8_t traffic_class) noexcept {
   return record.rate == rate && record.mtu == mtu && record.traffic_class == traffic_class &&
-         record.mlid.value() >= kFirstMulticastLid && record.mlid.value() != kPermissiveLid &&
-         record.qkey.value() == kAcmQKey;
+         is_multicast(record.mlid) && record.qkey.value() == kAcmQKey;
 }
 
 /// Are the paths made from the two the same? They may differ in the multicast LID.
@@ -227,22 +224,12 @@ const mad::McMemberRecord* Groups::group0() const noexcept {
                                                                 : &*groups_.front().record;
 }
 
-Groups::Common Groups::last_common(std::span<const Gid> gids) const noexcept {
+const mad::McMemberRecord* Groups::last_common(
+    std::span<const Gid> gids, std::optional<std::uint8_t> traffic_class) const noexcept {
   for (auto gid = gids.rbegin(); gid != gids.rend(); ++gid) {
     for (const Group& group : groups_) {
-      if (group.mgid == *gid && group.record.has_value()) {
-        return {&*group.record, group.traffic_class};
-      }
-    }
-  }
-  return {};
-}
-
-const mad::McMemberRecord* Groups::last_common(std::span<const Gid> gids,
-                                               std::uint8_t traffic_class) const noexcept {
-  for (auto gid = gids.rbegin(); gid != gids.rend(); ++gid) {
-    for (const Group& group : groups_) {
-      if (group.traffic_class == traffic_class && group.mgid == *gid && group.record.has_value()) {
+      if (group.mgid == *gid && group.record.has_value() &&
+          traffic_class.value_or(group.traffic_class) == group.traffic_class) {
         return &*group.record;
       }
     }

@@ -68,15 +68,11 @@ class Groups {
   [[nodiscard]] mad::AcmGroups joined(std::uint8_t traffic_class) const noexcept;
   /// The record of group 0; nothing before it is joined.
   [[nodiscard]] const mad::McMemberRecord* group0() const noexcept;
-  struct Common {
-    const mad::McMemberRecord* record = nullptr;
-    std::uint8_t traffic_class = 0;
-  };
-  /// The last of `gids` that is a joined group of ours: what the path between the two is to use.
-  [[nodiscard]] Common last_common(std::span<const Gid> gids) const noexcept;
-  /// The last of them that is also of the traffic class.
-  [[nodiscard]] const mad::McMemberRecord* last_common(std::span<const Gid> gids,
-                                                       std::uint8_t traffic_class) const noexcept;
+  /// The last of `gids` that is a joined group of ours, of the traffic class if one is given: what
+  /// the path between the two is to use.
+  [[nodiscard]] const mad::McMemberRecord* last_common(
+      std::span<const Gid> gids,
+      std::optional<std::uint8_t> traffic_class = std::nullopt) const noexcept;
   /// The traffic classes of all groups, ascending; 0 is always one.
   [[nodiscard]] const std::vector<std::uint8_t>& traffic_classes() const noexcept {
     return traffic_classes_;

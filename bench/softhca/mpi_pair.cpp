@@ -17,13 +17,11 @@
 #include <string_view>
 #include <vector>
 
-#include "figures.hpp"
+#include "rounds.hpp"
 
 namespace {
 
 constexpr int kWindow = 16;
-constexpr int kBatch = 100;  // round trips between two looks at the clock
-constexpr int kWarmUp = kBatch / 2;
 
 using Buffer = std::vector<std::uint8_t>;
 
@@ -46,21 +44,11 @@ std::uint8_t mark(int rank) {
   return static_cast<std::uint8_t>(0xA1 + rank);
 }
 
-/// Decides at rank 0 whether there is another batch of rounds, and tells rank 1.
-bool go_on(int rank, int round, int rounds, bench::Clock::time_point begin) {
-  int more = rank == 0 && round < rounds && bench::Clock::now() - begin < bench::kPatience ? 1 : 0;
-  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return more != 0;
-}
-
 std::vector<double> latency(int rank, int bytes, int rounds) {
   const int peer = 1 - rank;
   const Buffer out(static_cast<std::size_t>(bytes), mark(rank));
   Buffer in(static_cast<std::size_t>(bytes));
-  std::vector<double> times;
-  const auto begin = bench::Clock::now();
-  for (int round = 0; round % kBatch != 0 || go_on(rank, round, rounds, begin); ++round) {
-    const auto start = bench::Clock::now();
+  std::vector<double> times = bench::half_round_trips(rank, rounds, [&](int) {
     if (rank == 0) {
       MPI_Send(out.data(), bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
       MPI_Recv(in.data(), bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -68,10 +56,7 @@ std::vector<double> latency(int rank, int bytes, int rounds) {
       MPI_Recv(in.data(), bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       MPI_Send(out.data(), bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
     }
-    if (round >= kWarmUp) {
-      times.push_back(bench::microseconds_since(start) / 2);
-    }
-  }
+  });
   expect(in, mark(peer));
   return times;
 }
@@ -81,7 +66,7 @@ std::vector<double> bandwidth(int rank, int bytes, int rounds) {
   std::array<MPI_Request, kWindow> requests{};
   std::vector<double> rates;
   const auto begin = bench::Clock::now();
-  for (int round = 0; go_on(rank, round, rounds, begin); ++round) {
+  for (int round = 0; bench::go_on(rank, round, rounds, begin); ++round) {
     const auto start = bench::Clock::now();
     for (MPI_Request& request : requests) {
       if (rank == 0) {

@@ -17,13 +17,11 @@
 #include <cstring>
 #include <vector>
 
-#include "figures.hpp"
+#include "rounds.hpp"
 
 namespace {
 
 constexpr std::uint8_t kPort = 1;
-constexpr int kBatch = 100;  // round trips between two looks at the clock
-constexpr int kWarmUp = kBatch / 2;
 constexpr std::size_t kReceives = 2;  // the one that is used, and the next one
 
 void require(bool condition, const char* step) {
@@ -152,13 +150,6 @@ class Endpoint {
   ibv_qp* qp_ = nullptr;
 };
 
-/// Decides at rank 0 whether there is another batch of rounds, and tells rank 1.
-bool go_on(int rank, int round, int rounds, bench::Clock::time_point begin) {
-  int more = rank == 0 && round < rounds && bench::Clock::now() - begin < bench::kPatience ? 1 : 0;
-  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return more != 0;
-}
-
 /// One round trip; rank 1 answers with what it got.
 void round_trip(Endpoint& endpoint, bool first, std::uint64_t value) {
   if (first) {
@@ -191,15 +182,9 @@ int main(int argc, char** argv) {
   endpoint.connect(all[rank == 0 ? 1 : 0]);
   MPI_Barrier(MPI_COMM_WORLD);
 
-  std::vector<double> times;
-  const auto begin = bench::Clock::now();
-  for (int round = 0; round % kBatch != 0 || go_on(rank, round, rounds, begin); ++round) {
-    const auto start = bench::Clock::now();
+  std::vector<double> times = bench::half_round_trips(rank, rounds, [&](int round) {
     round_trip(endpoint, rank == 0, static_cast<std::uint64_t>(round) << 32 | 0x5EED);
-    if (round >= kWarmUp) {
-      times.push_back(bench::microseconds_since(start) / 2);
-    }
-  }
+  });
   if (rank == 0) {
     std::printf("{\"stack\": \"softhca\", \"bytes\": 8, \"p50_us\": %.3f, \"p99_us\": %.3f}\n",
                 bench::quantile(times, 0.5), bench::quantile(times, 0.99));

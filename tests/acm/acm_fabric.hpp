@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -20,6 +21,14 @@
 ///                    a new member only `mft_delay` later; paths have SL 5 and a lifetime of their
 ///                    own
 namespace wireup::acm::test {
+
+/// Without announcements, so that every path costs a request.
+inline Config quiet(std::vector<GroupSpec> further_groups = {}) {
+  Config config;
+  config.announcements = 0;
+  config.further_groups = std::move(further_groups);
+  return config;
+}
 
 struct Packet {
   Source from;

@@ -18,12 +18,6 @@ using std::chrono::seconds;
 
 constexpr Duration kLimit = seconds(10);
 
-Config quiet() {
-  Config config;
-  config.announcements = 0;
-  return config;
-}
-
 mad::AcmAddress name(const char* text) {
   return *mad::AcmAddress::name(text);
 }

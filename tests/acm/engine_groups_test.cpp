@@ -19,13 +19,6 @@ constexpr std::uint8_t kRate400 = 21;
 constexpr std::uint8_t kRate800 = 23;
 constexpr std::uint8_t kBulk = 0x20;
 
-Config quiet(std::vector<GroupSpec> groups = {}) {
-  Config config;
-  config.announcements = 0;
-  config.further_groups = std::move(groups);
-  return config;
-}
-
 /// "rate/mtu/sl/class" of the joins that an engine asks for, in their order.
 std::vector<std::string> joins_of(const Config& config, const PortIdentity& port) {
   Engine engine(config, port, Rng(1), Instant());

@@ -10,12 +10,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Config quiet() {
-  Config config;
-  config.announcements = 0;
-  return config;
-}
-
 /// All ask for all at once; every question must be answered, with a path.
 void all_to_all(Fabric& fabric, std::size_t count, Duration limit) {
   for (std::size_t from = 0; from < count; ++from) {

@@ -13,13 +13,6 @@ using std::chrono::seconds;
 
 constexpr Duration kLimit = seconds(10);
 
-/// Without announcements, so that every path costs a request.
-Config quiet() {
-  Config config;
-  config.announcements = 0;
-  return config;
-}
-
 /// `count` nodes at QDR and MTU 4096, joined.
 std::unique_ptr<Fabric> joined_fabric(std::size_t count, const Config& config,
                                       std::uint64_t seed = 1) {

@@ -15,8 +15,7 @@ using std::chrono::seconds;
 constexpr Duration kLimit = seconds(10);
 
 Config sa_config() {
-  Config config;
-  config.announcements = 0;
+  Config config = quiet();
   config.route_protocol = RouteProtocol::Sa;
   return config;
 }

@@ -2,8 +2,6 @@
 // Rounds of a bench program on two MPI ranks.
 #pragma once
 
-#include <mpi.h>
-
 #include <vector>
 
 #include "figures.hpp"
@@ -14,11 +12,7 @@ constexpr int kBatch = 100;  // round trips between two looks at the clock
 constexpr int kWarmUp = kBatch / 2;
 
 /// Decides at rank 0 whether there is another batch of rounds, and tells rank 1.
-inline bool go_on(int rank, int round, int rounds, Clock::time_point begin) {
-  int more = rank == 0 && round < rounds && Clock::now() - begin < kPatience ? 1 : 0;
-  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return more != 0;
-}
+bool go_on(int rank, int round, int rounds, Clock::time_point begin);
 
 /// Makes up to `rounds` round trips, in whole batches, by `round_trip(round)`. Returns half of the
 /// time of each, in microseconds, those of the warm-up left out.

@@ -14,13 +14,34 @@
 namespace softhca::hca {
 namespace {
 
-constexpr int kPatientPolls = 50;
-thread_local int empty_polls = 0;
+/// How often a thread polls in vain before it gives the processor away. To give it away is a system
+/// call, during which a completion goes unseen; to keep it starves a peer on the same processor.
+/// What matters shows when it is given away: where nobody else wants it, it is back at once.
+class Patience {
+ public:
+  void found_something() { empty_ = 0; }
+  void found_nothing() {
+    if (++empty_ <= polls_) {
+      return;
+    }
+    const std::uint64_t before = monotonic_ns();
+    ::sched_yield();
+    const bool others_ran = monotonic_ns() - before > kBackAtOnceNs;
+    polls_ = others_ran ? kLeast : std::min(2 * polls_, kMost);
+  }
+
+ private:
+  static constexpr int kLeast = 50;
+  static constexpr int kMost = 1600;  // some 20 us: longer than a message and its answer take
+  static constexpr std::uint64_t kBackAtOnceNs = 3'000;
+
+  int polls_ = kLeast;
+  int empty_ = 0;
+};
+thread_local Patience patience;
 
 int found_nothing() {
-  if (++empty_polls > kPatientPolls) {
-    ::sched_yield();
-  }
+  patience.found_nothing();
   return 0;
 }
 
@@ -94,7 +115,9 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
     } else {
       Cqe& place = registry.cqe(record, tail & (ring - 1));
       place = entry;
-      place.completed_at = monotonic_ns();
+      if (record.timestamps.load(std::memory_order_relaxed) != 0) {
+        place.completed_at = monotonic_ns();
+      }
       if (!guard.held()) {
         return;
       }
@@ -135,7 +158,7 @@ int CqConsumer::consume(int count, Store&& store) {
   if (found == 0) {
     return found_nothing();
   }
-  empty_polls = 0;
+  patience.found_something();
   return found;
 }
 
@@ -211,6 +234,19 @@ void CqConsumer::forget_qp(std::uint32_t qp_slot, std::uint32_t qp_generation) {
       }
     }
   }
+}
+
+std::uint32_t CqConsumer::count_of_srq(std::uint32_t srq) {
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t ring = ring_of(*record_);
+  const std::uint32_t tail = record_->tail.load(std::memory_order_acquire);
+  std::uint32_t found = 0;
+  std::uint32_t left = ring;
+  for (std::uint32_t at = record_->head.load(); at != tail && left > 0; ++at, --left) {
+    const Cqe& entry = registry_->cqe(*record_, at & (ring - 1));
+    found += entry.valid != 0 && entry.srq == srq ? 1U : 0U;
+  }
+  return found;
 }
 
 bool CqConsumer::move_ring(std::uint64_t place, std::uint32_t cqe) {

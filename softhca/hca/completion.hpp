@@ -39,6 +39,9 @@ class CqConsumer {
   /// Takes back all completions of a QP that is reset or destroyed.
   void forget_qp(std::uint32_t qp_slot, std::uint32_t qp_generation);
 
+  /// How many completions of an SRQ's receives are queued.
+  std::uint32_t count_of_srq(std::uint32_t srq);
+
   /// Moves what is queued to a ring for `cqe` entries at `place`. False, and nothing is changed,
   /// when more is queued than would fit.
   bool move_ring(std::uint64_t place, std::uint32_t cqe);

@@ -53,6 +53,7 @@ std::unique_ptr<CompletionQueue> CompletionQueue::create(Runtime& runtime, std::
   record.async = async;
   record.overrun.store(0);
   record.armed.store(static_cast<std::uint32_t>(Armed::No));
+  record.timestamps.store(0);
   record.head.store(0);
   record.tail.store(0);
   record.owner.store(runtime.token(), std::memory_order_release);
@@ -89,6 +90,10 @@ int CompletionQueue::take(Cqe& out) {
     runtime_->serve_memory();
   }
   return found;
+}
+
+void CompletionQueue::keep_times() {
+  runtime_->registry().cq(slot_).timestamps.store(1);
 }
 
 void CompletionQueue::arm(bool solicited_only) {

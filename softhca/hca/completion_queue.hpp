@@ -33,6 +33,8 @@ class CompletionQueue {
   /// that cannot reach its memory; so these offer a relay if there is need of one.
   int poll(int count, ibv_wc* out);
   int take(Cqe& out);
+  /// From now on completions say when they came.
+  void keep_times();
   void arm(bool solicited_only);
 
   /// 0, EINVAL or ENOMEM.

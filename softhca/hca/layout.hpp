@@ -22,7 +22,7 @@ namespace softhca::hca {
 inline constexpr char kRegistryFile[] = "hca";
 inline constexpr char kEventsDir[] = "events";
 inline constexpr std::uint64_t kRegistryMagic = 0x736f6674'72656731;  // "softreg1"
-inline constexpr std::uint32_t kRegistryVersion = 4;
+inline constexpr std::uint32_t kRegistryVersion = 5;
 
 // Capacities of one fabric.
 inline constexpr std::uint32_t kMaxProcesses = 1024;
@@ -140,7 +140,7 @@ struct Cqe {
   std::uint8_t receive;
   std::uint8_t valid;  // 0 once its QP was reset or destroyed
   std::uint8_t solicited;
-  std::uint64_t completed_at;  // CLOCK_MONOTONIC, ns
+  std::uint64_t completed_at;  // CLOCK_MONOTONIC, ns, in a CQ with timestamps
 };
 static_assert(sizeof(Cqe) <= 64);
 inline constexpr std::size_t kCqeStride = 64;
@@ -157,6 +157,7 @@ struct alignas(64) CqRecord {
   ChannelName async;
   std::atomic<std::uint32_t> overrun;
   std::atomic<std::uint32_t> armed;
+  std::atomic<std::uint32_t> timestamps;  // 1: the program reads when a completion came
   alignas(64) LockWord producer;
   std::atomic<std::uint32_t> tail;
   alignas(64) std::atomic<std::uint32_t> head;

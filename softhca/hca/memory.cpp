@@ -67,22 +67,23 @@ bool mapped_here(const SegmentList& list) {
   return true;
 }
 
-CopyResult copy(long call, std::uint32_t pid, const SegmentList& local_list,
-                const SegmentList& remote_list) {
-  const std::uint64_t wanted = std::min(local_list.total(), remote_list.total());
-  SegmentList local = local_list.first(wanted);
-  SegmentList remote = remote_list.first(wanted);
+/// One system call: the bytes it moved, or -1 and errno.
+long transfer(long call, std::uint32_t pid, const SegmentList& local, const SegmentList& remote) {
+  IoVectors local_vectors;
+  IoVectors remote_vectors;
+  const unsigned long local_count = fill(local, local_vectors);
+  const unsigned long remote_count = fill(remote, remote_vectors);
+  return ::syscall(call, static_cast<pid_t>(pid), local_vectors.data(), local_count,
+                   remote_vectors.data(), remote_count, 0UL);
+}
+
+CopyResult copy(long call, std::uint32_t pid, const SegmentList& local, const SegmentList& remote) {
+  const std::uint64_t wanted = std::min(local.total(), remote.total());
   for (std::uint64_t done = 0; done < wanted;) {
-    IoVectors local_vectors;
-    IoVectors remote_vectors;
-    const unsigned long local_count = fill(local, local_vectors);
-    const unsigned long remote_count = fill(remote, remote_vectors);
-    const long moved = ::syscall(call, static_cast<pid_t>(pid), local_vectors.data(), local_count,
-                                 remote_vectors.data(), remote_count, 0UL);
+    const long moved = done == 0 ? transfer(call, pid, local, remote)
+                                 : transfer(call, pid, local.skip(done), remote.skip(done));
     if (moved > 0) {
       done += static_cast<std::uint64_t>(moved);
-      local = local.skip(static_cast<std::uint64_t>(moved));
-      remote = remote.skip(static_cast<std::uint64_t>(moved));
       continue;
     }
     switch (moved == 0 ? EFAULT : errno) {
@@ -94,7 +95,8 @@ CopyResult copy(long call, std::uint32_t pid, const SegmentList& local_list,
       case ENOSYS:
         return CopyResult::Denied;
       default:
-        return mapped_here(local) ? CopyResult::RemoteFault : CopyResult::LocalFault;
+        return mapped_here(local.first(wanted).skip(done)) ? CopyResult::RemoteFault
+                                                           : CopyResult::LocalFault;
     }
   }
   return CopyResult::Ok;

@@ -51,7 +51,7 @@ void RobustGuard::wait(const ProcessTable& processes) {
       continue;
     }
     ask_at = now + kAskAgainNs;
-    const Liveness owner = processes.liveness(static_cast<std::uint32_t>(word >> 32));
+    const Liveness owner = processes.liveness(lock_owner(word));
     const bool take =
         owner == Liveness::Dead || (owner == Liveness::Stopped && now - since >= kStoppedGraceNs);
     if (take && lock_->value.compare_exchange_strong(word, mine_, std::memory_order_acquire,

@@ -9,6 +9,11 @@
 
 namespace softhca::hca {
 
+/// The token of the process that holds a lock, from the lock's word; 0: nobody.
+constexpr std::uint32_t lock_owner(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word >> 32);
+}
+
 /// Holds a LockWord from construction to destruction.
 ///
 /// Waiting yields the processor. A lock whose owner is dead is taken over at once when that is

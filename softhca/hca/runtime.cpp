@@ -164,7 +164,7 @@ std::uint32_t Runtime::living_pid(std::uint32_t token, bool now) {
   }
   constexpr std::uint32_t kTickBits = 24;  // a tick is 2^24 ns = 16.8 ms
   constexpr std::uint32_t kBelievedTicks = 3;
-  const auto tick = static_cast<std::uint32_t>(monotonic_ns() >> kTickBits);
+  const auto tick = static_cast<std::uint32_t>(coarse_monotonic_ns() >> kTickBits);
   std::atomic<std::uint64_t>& verified = verified_[token_slot(token)];
   const std::uint64_t seen = verified.load(std::memory_order_relaxed);
   if (!now && static_cast<std::uint32_t>(seen >> 32) == token &&

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <vector>
 
+#include "softhca/hca/qp.hpp"
 #include "softhca/hca/recv_queue.hpp"
+#include "softhca/hca/robust_lock.hpp"
 #include "softhca/hca/runtime.hpp"
 
 namespace softhca::hca {
@@ -86,10 +89,40 @@ void SharedReceiveQueue::query(ibv_srq_attr& attr) const {
   attr.srq_limit = record.limit.load();
 }
 
+bool SharedReceiveQueue::recover_lost() {
+  Registry& registry = runtime_->registry();
+  SrqRecord& record = registry.srq(slot_);
+  const std::uint32_t believed = record.in_use.load();
+  // A receive goes from the queue to a sender who has a QP locked, and on to a CQ. Counted in this
+  // order none is missed; one that moves meanwhile is counted twice, and is found out next time.
+  std::uint32_t counted = record.posted.load() - record.taken.load();
+  std::vector<CqConsumer*> consumers;
+  runtime_->for_each_qp([&](const Qp& qp) {
+    if (qp.init().srq != slot_) {
+      return;
+    }
+    consumers.push_back(qp.init().recv_consumer);
+    const std::uint64_t holder = registry.qp(qp.slot()).rx_lock.value.load();
+    if (holder != 0 && registry.processes().liveness(lock_owner(holder)) != Liveness::Dead) {
+      ++counted;
+    }
+  });
+  std::sort(consumers.begin(), consumers.end());
+  consumers.erase(std::unique(consumers.begin(), consumers.end()), consumers.end());
+  for (CqConsumer* consumer : consumers) {
+    counted += consumer->count_of_srq(slot_);
+  }
+  std::uint32_t unchanged = believed;  // or somebody polls just now, and there is room
+  return counted < believed && record.in_use.compare_exchange_strong(unchanged, counted);
+}
+
 int SharedReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad) {
   const std::lock_guard lock(mutex_);
   for (; wr != nullptr; wr = wr->next) {
-    const int error = post_to_srq(runtime_->registry(), slot_, *wr);
+    int error = post_to_srq(runtime_->registry(), slot_, *wr);
+    if (error == ENOMEM && recover_lost()) {
+      error = post_to_srq(runtime_->registry(), slot_, *wr);
+    }
     if (error != 0) {
       *bad = wr;
       return error;

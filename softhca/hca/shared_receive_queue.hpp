@@ -35,6 +35,10 @@ class SharedReceiveQueue {
  private:
   SharedReceiveQueue(Runtime& runtime, std::uint32_t slot) : runtime_(&runtime), slot_(slot) {}
 
+  /// Finds out what senders took along that died before they completed it. True when there was
+  /// such.
+  bool recover_lost();
+
   Runtime* runtime_;
   std::uint32_t slot_;
   std::uint32_t generation_ = 0;

@@ -8,9 +8,9 @@
 namespace softhca::verbs {
 namespace {
 
-constexpr std::uint64_t kOffered = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
-                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint64_t kTimes =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint64_t kOffered = std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes;
 
 const hca::Cqe& current(ibv_cq_ex* cq) {
   return of(ibv_cq_ex_to_cq(cq))->poller->entry;
@@ -110,6 +110,9 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
                              static_cast<int>(init->comp_vector));
   if (cq == nullptr) {
     return nullptr;
+  }
+  if ((init->wc_flags & kTimes) != 0) {
+    of(cq)->queue->keep_times();
   }
   of(cq)->poller = std::make_unique<ExtendedPoll>();
   install(of(cq)->base, init->wc_flags);

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A process may be killed around any system call: nothing that it had stays taken, and the fabric
-// goes on. The victim is traced, so that the places do not depend on the machine.
+// A process may be killed around any system call, and at any instruction of a send: nothing that it
+// had stays taken, and its peer and the fabric go on. The victim is traced, so that the places do
+// not depend on the machine.
 #include <dirent.h>
 #include <sys/ptrace.h>
 
 #include <algorithm>
+#include <random>
 
 #include "softhca/hca/registry.hpp"
 #include "softhca/verbs/two_hosts.hpp"
+#include "support/seed.hpp"
 
 namespace softhca::test {
 namespace {
+
+using wireup::test::rounds;
+using wireup::test::seed;
 
 /// What is taken in a registry, of whichever process.
 struct Taken {
@@ -83,8 +89,8 @@ class Victim {
     }
   }
 
-  /// Makes up to `most` steps of a kind: PTRACE_SYSCALL for entries to and returns from system
-  /// calls. Returns how many it made before the next mark.
+  /// Makes up to `most` steps of a kind: PTRACE_SINGLESTEP for instructions, PTRACE_SYSCALL for
+  /// entries to and returns from system calls. Returns how many it made before the next mark.
   std::uint64_t step(__ptrace_request kind, std::uint64_t most) {
     std::uint64_t steps = 0;
     while (steps < most && resume(kind) && !at_mark_) {
@@ -187,6 +193,11 @@ class Kill : public TwoHosts {
     return pid;
   }
 
+  /// Kills a sender at instructions of a send, drawn at random over all of it, each time another
+  /// pair of processes. `peer(socket)` gets the message, or a part of the way it would have gone.
+  template <typename Peer>
+  void kill_in_a_send(Peer&& peer);
+
   /// Nothing is left of the dead, and two programs can use the fabric.
   void expect_clean(std::uint64_t at) {
     registry_->reap();
@@ -217,6 +228,93 @@ class Kill : public TwoHosts {
 
   std::unique_ptr<hca::Registry> registry_;
 };
+
+template <typename Peer>
+void Kill::kill_in_a_send(Peer&& peer) {
+  const auto sender = [](int socket) {
+    Program program(socket, IBV_QPT_RC, false);
+    program.connect();
+    program.meet();
+    program.post(IBV_WR_SEND, 1, 0, 64);  // the first one faults pages in
+    CHILD_CHECK(program.wait_for(1).status == IBV_WC_SUCCESS);
+    mark_for_tracer();
+    program.post(IBV_WR_SEND, 2, 0, 64);
+    mark_for_tracer();
+  };
+  std::mt19937_64 draw(seed());
+  std::uint64_t total = 0;
+  for (std::uint64_t i = 0; i <= rounds(4) && !HasFailure(); ++i) {
+    renew_sockets();
+    const pid_t other = start("H2", 1, peer);
+    std::uint64_t at = 0;
+    {
+      Victim victim(start_traced("H1", 0, sender));
+      // Only the victim may hold its end of the socket: the peer sees it closed.
+      ::close(sockets_[0]);
+      ::close(sockets_[1]);
+      sockets_ = {-1, -1};
+      constexpr std::uint64_t kMost = 1'000'000;
+      at = total == 0 ? kMost : std::uniform_int_distribution<std::uint64_t>(0, total)(draw);
+      const std::uint64_t made = victim.step(PTRACE_SINGLESTEP, at);
+      total = total == 0 ? made : total;
+      ASSERT_GT(total, 100U) << "a send has more instructions";
+      ASSERT_LT(total, kMost);
+    }
+    EXPECT_EQ(finish(other), 0) << "killed at " << at << " of " << total;
+    expect_clean(at);
+  }
+  expect_usable();
+}
+
+/// Returns when the other end has died.
+void wait_for_death(int socket) {
+  char nothing = 0;
+  CHILD_CHECK(::read(socket, &nothing, 1) == 0);
+}
+
+TEST_F(Kill, AtAnyInstructionOfASend) {
+  kill_in_a_send([](int socket) {
+    Program program(socket, IBV_QPT_RC, false);
+    program.connect();
+    for (std::uint64_t id = 20; id < 24; ++id) {
+      program.post_recv(id, 0, 64);
+    }
+    program.meet();
+    wait_for_death(socket);
+    // Its own side of the connection works: it finds out, and is taken down.
+    program.post(IBV_WR_SEND, 30, 0, 64);
+    CHILD_CHECK(program.wait_for(30).status == IBV_WC_RETRY_EXC_ERR);
+    CHILD_CHECK(program.wait_for(23).status == IBV_WC_WR_FLUSH_ERR);
+  });
+}
+
+TEST_F(Kill, AtAnyInstructionOfASendToASharedReceiveQueue) {
+  kill_in_a_send([this](int socket) {
+    constexpr std::uint32_t kRoom = 4;
+    Program program(socket, IBV_QPT_RC, false, kRoom);
+    program.connect();
+    for (std::uint64_t id = 20; id < 20 + kRoom; ++id) {
+      program.post_recv(id, 0, 64);
+    }
+    program.meet();
+    wait_for_death(socket);
+    ibv_wc wc{};
+    while (ibv_poll_cq(program.cq, 1, &wc) > 0) {
+      CHILD_CHECK(wc.status == IBV_WC_SUCCESS);
+    }
+    // Whatever the dead took along, there is room again. A process dies in several steps, and may
+    // have closed its files before it counts as dead.
+    const hca::SrqRecord& queue = registry_->srq(program.srq->handle);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (queue.posted.load() - queue.taken.load() < kRoom &&
+           std::chrono::steady_clock::now() < deadline) {
+      const int error = program.try_post_recv(30, 0, 64);
+      CHILD_CHECK(error == 0 || error == ENOMEM);
+    }
+    CHILD_CHECK(queue.posted.load() - queue.taken.load() == kRoom);
+    CHILD_CHECK(program.try_post_recv(31, 0, 64) == ENOMEM);
+  });
+}
 
 TEST_F(Kill, AroundEverySystemCallOfALife) {
   const auto life = [](int) {

@@ -47,7 +47,9 @@ struct Card {
 /// One process's view: a device, a QP with its CQ, a buffer.
 class Program {
  public:
-  Program(int socket, ibv_qp_type type, bool with_channel) : socket_(socket) {
+  /// Receives from an SRQ of its own with so many places, if not 0.
+  Program(int socket, ibv_qp_type type, bool with_channel, std::uint32_t srq_places = 0)
+      : socket_(socket) {
     int count = 0;
     ibv_device** list = ibv_get_device_list(&count);
     CHILD_CHECK(list != nullptr && count == 1);
@@ -62,9 +64,15 @@ class Program {
     mr = ibv_reg_mr(pd, buffer.data(), buffer.size(),
                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     CHILD_CHECK(mr != nullptr);
+    if (srq_places != 0) {
+      ibv_srq_init_attr srq_init{nullptr, {srq_places, 1, 0}};
+      srq = ibv_create_srq(pd, &srq_init);
+      CHILD_CHECK(srq != nullptr);
+    }
     ibv_qp_init_attr init{};
     init.send_cq = cq;
     init.recv_cq = cq;
+    init.srq = srq;
     init.cap = {8, 8, 1, 1, 0};
     init.qp_type = type;
     qp = ibv_create_qp(pd, &init);
@@ -107,13 +115,17 @@ class Program {
   }
 
   void post_recv(std::uint64_t id, std::size_t offset, std::uint32_t length) {
+    CHILD_CHECK(try_post_recv(id, offset, length) == 0);
+  }
+
+  int try_post_recv(std::uint64_t id, std::size_t offset, std::uint32_t length) {
     ibv_sge sge{address(offset), length, mr->lkey};
     ibv_recv_wr wr{};
     wr.wr_id = id;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     ibv_recv_wr* bad = nullptr;
-    CHILD_CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
+    return srq != nullptr ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(qp, &wr, &bad);
   }
 
   void post(ibv_wr_opcode opcode, std::uint64_t id, std::size_t offset, std::uint32_t length,
@@ -180,6 +192,7 @@ class Program {
   Program& operator=(const Program&) = delete;
   ~Program() {
     destroy_qp();
+    CHILD_CHECK(srq == nullptr || ibv_destroy_srq(srq) == 0);
     CHILD_CHECK(cq == nullptr || ibv_destroy_cq(cq) == 0);
     CHILD_CHECK(ibv_dereg_mr(mr) == 0);
     CHILD_CHECK(ibv_dealloc_pd(pd) == 0);
@@ -202,6 +215,7 @@ class Program {
   ibv_comp_channel* channel = nullptr;
   ibv_cq* cq = nullptr;
   ibv_mr* mr = nullptr;
+  ibv_srq* srq = nullptr;
   ibv_qp* qp = nullptr;
   Card peer{};
   std::vector<std::uint8_t> buffer = std::vector<std::uint8_t>(1 << 20);

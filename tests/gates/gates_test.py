@@ -27,6 +27,8 @@ set(WIREUP_ARROWS_verbs "base;mad")
 set(WIREUP_ARROWS_cm_engine "base;mad")
 set(WIREUP_ARROWS_cm "base;mad;verbs;cm_engine")
 set(WIREUP_ARROWS_acm_engine "base;mad")
+set(WIREUP_ARROWS_acm_client_protocol "base;mad")
+set(WIREUP_ARROWS_acm "base;mad;acm_engine;acm_client_protocol")
 set(WIREUP_ARROWS_conn "base;mad;verbs;cm_engine;cm")
 set(WIREUP_ARROWS_api "base;mad;verbs;cm_engine;cm;conn")
 """
@@ -38,6 +40,10 @@ CLEAN_TREE = {
     "src/cm/engine/engine.hpp": '#pragma once\n#include <map>\n#include "mad/cm.hpp"\n',
     "src/cm/driver/ud.hpp": '#include <unistd.h>\n#include "cm/engine/engine.hpp"\n',
     "src/acm/engine/engine.hpp": '#include "base/result.hpp"\n',
+    "src/acm/server/client_message.cpp": '#include <cerrno>\n#include "base/result.hpp"\n',
+    "src/acm/server/client_message.hpp": "#pragma once\n",
+    "src/acm/server/client_server.hpp": '#include "acm/server/client_message.hpp"\n',
+    "src/acm/server/serve.cpp": '#include "acm/server/client_server.hpp"\n#include <unistd.h>\n',
     "src/conn/driver.cpp": '#include "cm/driver/ud.hpp"\n#include "base/clock.hpp"\n',
     "src/api/wireup.cpp": '#include "wireup/wireup.h"\n#include "conn/driver.hpp"\n',
     "src/conn/driver.hpp": "#pragma once\n",
@@ -81,6 +87,12 @@ class IncludeArrows(unittest.TestCase):
             "an engine reads files": ("src/cm/engine/x.cpp", "#include <fstream>"),
             "an engine calls the system": ("src/cm/engine/x.cpp", "#include <sys/socket.h>"),
             "an engine knows a device": ("src/cm/engine/x.cpp", "#include <infiniband/verbs.h>"),
+            "the client protocol uses its server": (
+                "src/acm/server/client_x.cpp", '#include "acm/server/client_server.hpp"'),
+            "the client protocol uses the engine": (
+                "src/acm/server/client_x.cpp", '#include "acm/engine/engine.hpp"'),
+            "the client protocol does I/O": (
+                "src/acm/server/netlink_message.cpp", "#include <sys/socket.h>"),
             "cm calls PMIx": ("src/cm/driver/x.cpp", "#include <pmix.h>"),
             "conn calls umad": ("src/conn/x.cpp", "#include <infiniband/umad.h>"),
             "conn knows the public API": ("src/conn/x.cpp", '#include "wireup/wireup.h"'),

@@ -17,9 +17,18 @@ SOURCE = re.compile(r"\.(h|hpp|c|cpp)$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ARROWS = re.compile(r'^set\(WIREUP_ARROWS_(\w+) "([^"]*)"\)', re.MULTILINE)
 
-# What an engine may include of the system: the parts of the C++ library that only compute.
+# Modules that share a folder with another: all files of the folder whose names begin like this.
+BY_NAME = {
+    "acm/server/client_server": "acm",
+    "acm/server/client_": "acm_client_protocol",
+    "acm/server/netlink_message": "acm_client_protocol",
+}
+# Held to the rules of an engine.
+PURE = re.compile(r"_engine$|^acm_client_protocol$")
+# What an engine may include of the system: the parts of the C++ library that only compute, and the
+# names of error numbers.
 ENGINE_SYSTEM = set(
-    "algorithm array bit bitset cctype charconv chrono cinttypes climits cmath compare concepts "
+    "algorithm array bit bitset cctype cerrno charconv chrono cinttypes climits cmath compare concepts "
     "cstdarg cstddef cstdint cstdio cstdlib cstring deque functional initializer_list iterator "
     "limits list map memory new numeric optional queue ratio set span string string_view "
     "system_error tuple type_traits unordered_map unordered_set utility variant vector "
@@ -49,6 +58,9 @@ def read_arrows(root):
 
 def module_of(path):
     """The module that a path below src/ belongs to: 'cm_engine' for cm/engine/…, else its folder."""
+    for start, module in BY_NAME.items():
+        if path.startswith(start):
+            return module
     parts = path.split("/")
     return parts[0] + "_engine" if len(parts) > 2 and parts[1] == "engine" else parts[0]
 
@@ -129,12 +141,12 @@ class Scan:
             used = module_of(target)
             if used != module and used not in self.arrows.get(module, set()):
                 return f"{module} may not use {used} (cmake/WireupModule.cmake has the arrows)"
-            if module.endswith("_engine") and target in DRIVERS_ONLY:
+            if PURE.search(module) and target in DRIVERS_ONLY:
                 return "an engine has no clock and no descriptor"
             return None
         if PUBLIC.search(target):
             return None if module == "api" else "only src/api knows the public interface"
-        if module.endswith("_engine") and target not in ENGINE_SYSTEM:
+        if PURE.search(module) and target not in ENGINE_SYSTEM:
             return "not on the list of what an engine may include"
         return None
 

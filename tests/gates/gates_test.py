@@ -29,6 +29,7 @@ set(WIREUP_ARROWS_cm "base;mad;verbs;cm_engine")
 set(WIREUP_ARROWS_acm_engine "base;mad")
 set(WIREUP_ARROWS_acm_client_protocol "base;mad")
 set(WIREUP_ARROWS_acm "base;mad;acm_engine;acm_client_protocol")
+set(WIREUP_ARROWS_acm_files "base;mad;acm_engine")
 set(WIREUP_ARROWS_conn "base;mad;verbs;cm_engine;cm")
 set(WIREUP_ARROWS_api "base;mad;verbs;cm_engine;cm;conn")
 """
@@ -44,6 +45,8 @@ CLEAN_TREE = {
     "src/acm/server/client_message.hpp": "#pragma once\n",
     "src/acm/server/client_server.hpp": '#include "acm/server/client_message.hpp"\n',
     "src/acm/server/serve.cpp": '#include "acm/server/client_server.hpp"\n#include <unistd.h>\n',
+    "src/acm/files/hosts.hpp": "#pragma once\n",
+    "src/acm/files/hosts.cpp": '#include <vector>\n#include "acm/engine/engine.hpp"\n',
     "src/conn/driver.cpp": '#include "cm/driver/ud.hpp"\n#include "base/clock.hpp"\n',
     "src/api/wireup.cpp": '#include "wireup/wireup.h"\n#include "conn/driver.hpp"\n',
     "src/conn/driver.hpp": "#pragma once\n",
@@ -86,6 +89,9 @@ class IncludeArrows(unittest.TestCase):
             "an engine has threads": ("src/cm/engine/x.cpp", "#include <thread>"),
             "an engine reads files": ("src/cm/engine/x.cpp", "#include <fstream>"),
             "an engine calls the system": ("src/cm/engine/x.cpp", "#include <sys/socket.h>"),
+            "an engine uses files": ("src/acm/engine/x.cpp", '#include "acm/files/hosts.hpp"'),
+            "a parser opens files": ("src/acm/files/x.cpp", "#include <fstream>"),
+            "a parser has descriptors": ("src/acm/files/x.cpp", '#include "base/unique_fd.hpp"'),
             "an engine knows a device": ("src/cm/engine/x.cpp", "#include <infiniband/verbs.h>"),
             "the client protocol uses its server": (
                 "src/acm/server/client_x.cpp", '#include "acm/server/client_server.hpp"'),

@@ -4,7 +4,7 @@
 
 The arrows are read from cmake/WireupModule.cmake, where the link dependencies are checked against
 them too. Besides: softhca and src do not know each other, examples and the two adapters see the
-public header only, engines include nothing of the system.
+public header only, engines and parsers include nothing of the system.
 
 usage: include_arrows.py ROOT
 """
@@ -23,8 +23,10 @@ BY_NAME = {
     "acm/server/client_": "acm_client_protocol",
     "acm/server/netlink_message": "acm_client_protocol",
 }
+# Folders that are modules of their own.
+OWN_MODULE = {"engine", "files"}
 # Held to the rules of an engine.
-PURE = re.compile(r"_engine$|^acm_client_protocol$")
+PURE = re.compile(r"_(engine|files)$|^acm_client_protocol$")
 # What an engine may include of the system: the parts of the C++ library that only compute, and the
 # names of error numbers.
 ENGINE_SYSTEM = set(
@@ -62,7 +64,7 @@ def module_of(path):
         if path.startswith(start):
             return module
     parts = path.split("/")
-    return parts[0] + "_engine" if len(parts) > 2 and parts[1] == "engine" else parts[0]
+    return "_".join(parts[:2]) if len(parts) > 2 and parts[1] in OWN_MODULE else parts[0]
 
 
 def sources(root):

@@ -94,9 +94,9 @@ class IncludeArrows(unittest.TestCase):
             "a parser has descriptors": ("src/acm/files/x.cpp", '#include "base/unique_fd.hpp"'),
             "an engine knows a device": ("src/cm/engine/x.cpp", "#include <infiniband/verbs.h>"),
             "the client protocol uses its server": (
-                "src/acm/server/client_x.cpp", '#include "acm/server/client_server.hpp"'),
+                "src/acm/server/client_reply.cpp", '#include "acm/server/client_server.hpp"'),
             "the client protocol uses the engine": (
-                "src/acm/server/client_x.cpp", '#include "acm/engine/engine.hpp"'),
+                "src/acm/server/client_reply.cpp", '#include "acm/engine/engine.hpp"'),
             "the client protocol does I/O": (
                 "src/acm/server/netlink_message.cpp", "#include <sys/socket.h>"),
             "cm calls PMIx": ("src/cm/driver/x.cpp", "#include <pmix.h>"),

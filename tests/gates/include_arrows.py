@@ -17,11 +17,10 @@ SOURCE = re.compile(r"\.(h|hpp|c|cpp)$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ARROWS = re.compile(r'^set\(WIREUP_ARROWS_(\w+) "([^"]*)"\)', re.MULTILINE)
 
-# Modules that share a folder with another: all files of the folder whose names begin like this.
+# Files of a module that shares its folder with another, without their endings.
 BY_NAME = {
-    "acm/server/client_server": "acm",
-    "acm/server/client_": "acm_client_protocol",
-    "acm/server/netlink_message": "acm_client_protocol",
+    f"acm/server/{name}": "acm_client_protocol"
+    for name in "client_layout client_message client_reply client_status netlink_message".split()
 }
 # Folders that are modules of their own.
 OWN_MODULE = {"engine", "files"}
@@ -60,9 +59,9 @@ def read_arrows(root):
 
 def module_of(path):
     """The module that a path below src/ belongs to: 'cm_engine' for cm/engine/…, else its folder."""
-    for start, module in BY_NAME.items():
-        if path.startswith(start):
-            return module
+    module = BY_NAME.get(os.path.splitext(path)[0])
+    if module:
+        return module
     parts = path.split("/")
     return "_".join(parts[:2]) if len(parts) > 2 and parts[1] in OWN_MODULE else parts[0]
 

@@ -440,7 +440,7 @@ TEST_F(ClientServerTest, AThousandClientsAtOnce) {
     settle();
     std::vector<ClientServer::Request> waiting;
     while (auto request = server().poll_request()) {
-      waiting.push_back(std::move(*request));
+      waiting.push_back(*request);
     }
     ASSERT_EQ(waiting.size(), kClients);
     for (const auto& request : waiting) {

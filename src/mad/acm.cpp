@@ -206,6 +206,40 @@ std::optional<Lid> AcmAddress::as_lid() const noexcept {
   return Lid(static_cast<std::uint16_t>(bytes_[0] << 8U | bytes_[1]));
 }
 
+std::string to_text(const AcmAddress& address) {
+  const AcmAddress::Bytes& bytes = address.bytes();
+  switch (address.type()) {
+    case AcmAddressType::Name: {
+      std::string text = "name ";
+      for (const std::uint8_t byte : bytes) {
+        if (byte == 0) {
+          break;
+        }
+        const bool is_printable = byte > ' ' && byte < 0x7F;
+        text += is_printable ? static_cast<char>(byte) : '?';
+      }
+      return text;
+    }
+    case AcmAddressType::Ipv4: {
+      std::string text = "IP address ";
+      for (std::size_t i = 0; i < 4; ++i) {
+        text += (i == 0 ? "" : ".") + std::to_string(bytes[i]);
+      }
+      return text;
+    }
+    case AcmAddressType::Ipv6:
+    case AcmAddressType::Gid: {
+      Gid::Bytes value{};
+      std::copy_n(bytes.begin(), value.size(), value.begin());
+      const bool is_gid = address.type() == AcmAddressType::Gid;
+      return std::string(is_gid ? "GID " : "IP address ") + to_text(Gid(value)).data();
+    }
+    case AcmAddressType::Lid:
+      return "LID " + std::to_string(bytes[0] << 8U | bytes[1]);
+  }
+  return "no address";
+}
+
 Result<AcmMessage> parse_acm(std::span<const std::uint8_t> bytes) noexcept {
   if (bytes.size() != kMadSize) {
     return fail(Error::make(Errc::Malformed, "ACM message of %zu bytes, expected %zu", bytes.size(),

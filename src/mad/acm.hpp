@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -51,6 +52,10 @@ class AcmAddress {
   AcmAddressType type_;
   Bytes bytes_{};
 };
+
+/// For people: "name node7", "IP address 10.0.0.7", "GID fe80::1", "LID 7". What cannot be printed
+/// of a name is a '?'.
+[[nodiscard]] std::string to_text(const AcmAddress& address);
 
 /// The MGIDs of a message. 6 is what fits in a MAD: the format's own record has 10, so a count of
 /// 7 to 10 would be read from behind the message.

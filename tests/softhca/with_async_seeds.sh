@@ -3,6 +3,8 @@
 # with_async_seeds.sh FIRST LAST PROGRAM ARGUMENTS...: runs a test program on fabrics in the
 # asynchronous mode, once for each seed.
 set -eu
+# The seeds are rounds enough.
+export WIREUP_TIMES=1
 seed=$1
 last=$2
 shift 2

@@ -82,7 +82,7 @@ Result<std::unique_ptr<AcmPort>> AcmPort::open(const Options& options, Instant n
   if (auto watched = port->watch(port->sa_->fd()); !watched) {
     return fail(watched.error());
   }
-  port->engine_.emplace(options.engine, port->identity(), Rng(options.seed), now);
+  port->engine_.emplace(options.engine, port->identity(), Rng(options.seed), now, options.locals);
   port->next_look_ = now + kLookInterval;
   port->drain(now);
   return port;
@@ -137,14 +137,30 @@ PortIdentity AcmPort::identity() const noexcept {
           endpoint_->qpn(), info_.active_mtu, info_.active_rate};
 }
 
-Result<> AcmPort::resolve(const Gid& gid, Instant deadline, Instant now) {
-  auto result = engine_->resolve(mad::AcmAddress::gid(gid), deadline, now);
+Result<> AcmPort::resolve(const mad::AcmAddress& address, Instant deadline, Instant now) {
+  auto result = engine_->resolve(address, deadline, now);
   drain(now);
   return result;
 }
 
-void AcmPort::path_failed(const Gid& gid) {
-  engine_->path_failed(mad::AcmAddress::gid(gid));
+void AcmPort::path_failed(const mad::AcmAddress& address) {
+  engine_->path_failed(address);
+}
+
+std::uint32_t AcmPort::ask_sa(const mad::PathRecord& record, std::uint64_t component_mask,
+                              Instant now) {
+  const umad::SaRequestId id = sa_->query_path(record, component_mask, now);
+  user_queries_.insert(id);
+  return id;
+}
+
+std::optional<AcmPort::SaAnswer> AcmPort::poll_sa_answer() {
+  if (sa_answers_.empty()) {
+    return std::nullopt;
+  }
+  const SaAnswer answer = sa_answers_.front();
+  sa_answers_.pop_front();
+  return answer;
 }
 
 void AcmPort::progress(Instant now) {
@@ -226,6 +242,10 @@ void AcmPort::handle_sa_replies(Instant now) {
       handle_path_reply(*reply, id, now);
       continue;
     }
+    if (user_queries_.erase(reply->id) != 0) {
+      sa_answers_.push_back({reply->id, path_of(*reply)});
+      continue;
+    }
     const auto join = joins_.find(reply->id);
     if (join == joins_.end()) {
       continue;
@@ -251,22 +271,27 @@ void AcmPort::handle_sa_replies(Instant now) {
   }
 }
 
-void AcmPort::handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now) {
+Result<mad::PathRecord> AcmPort::path_of(const umad::SaReply& reply) const {
   if (!reply.record) {
-    query_error_ = reply.record.error();
-    engine_->handle_path_failure(
-        query, query_error_->is(Errc::Rejected) ? QueryFailure::Refused : QueryFailure::NoAnswer,
-        now);
+    return fail(reply.record.error());
+  }
+  if (const auto* record = std::get_if<mad::PathRecord>(&*reply.record)) {
+    return *record;
+  }
+  return fail(Error::make(Errc::Malformed, "%s: the SA's answer to a path query is no path",
+                          info_.name().data()));
+}
+
+void AcmPort::handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now) {
+  const auto record = path_of(reply);
+  if (record) {
+    engine_->handle_path_reply(query, *record, now);
     return;
   }
-  const auto* record = std::get_if<mad::PathRecord>(&*reply.record);
-  if (record == nullptr) {
-    query_error_ = Error::make(Errc::Malformed, "%s: the SA's answer to a path query is no path",
-                               info_.name().data());
-    engine_->handle_path_failure(query, QueryFailure::Refused, now);
-    return;
-  }
-  engine_->handle_path_reply(query, *record, now);
+  query_error_ = record.error();
+  const bool is_answer = query_error_->is(Errc::Rejected) || query_error_->is(Errc::Malformed);
+  engine_->handle_path_failure(query, is_answer ? QueryFailure::Refused : QueryFailure::NoAnswer,
+                               now);
 }
 
 void AcmPort::drain(Instant now) {
@@ -356,7 +381,7 @@ std::optional<Instant> AcmPort::poll_timeout() const {
 }
 
 Error AcmPort::explain(const PathUnresolved& unresolved) const {
-  const GidText peer = to_text(unresolved.address.as_gid().value_or(Gid{}));
+  const std::string peer = to_text(unresolved.address);
   const auto name = info_.name();
   switch (unresolved.reason) {
     case UnresolvedReason::NotJoined:
@@ -381,39 +406,38 @@ Error AcmPort::explain(const PathUnresolved& unresolved) const {
     case UnresolvedReason::Absent:
       for (const auto& error : {attach_error_, send_error_}) {
         if (error.has_value()) {
-          return Error::make(Errc::PathUnresolved, "no path to %s: %.*s", peer.data(),
+          return Error::make(Errc::PathUnresolved, "no path to %s: %.*s", peer.c_str(),
                              static_cast<int>(error->what().size()), error->what().data());
         }
       }
       return Error::make(Errc::PathUnresolved,
-                         "GID %s %s on %s, P_Key 0x%04x: is its node up, in this partition, and "
+                         "%s %s on %s, P_Key 0x%04x: is its node up, in this partition, and "
                          "does it run wireup or ibacm?",
-                         peer.data(),
+                         peer.c_str(),
                          unresolved.reason == UnresolvedReason::Absent
                              ? "was silent to ACM requests a moment ago"
                              : "does not answer ACM requests",
                          name.data(), table_pkey_.value());
     case UnresolvedReason::Refused:
-      return Error::make(Errc::PathUnresolved, "GID %s refused an ACM request of %s", peer.data(),
+      return Error::make(Errc::PathUnresolved, "%s refused an ACM request of %s", peer.c_str(),
                          name.data());
     case UnresolvedReason::OtherClass:
       return Error::make(Errc::PathUnresolved,
-                         "GID %s has no multicast group of traffic class %u in common with %s: "
+                         "%s has no multicast group of traffic class %u in common with %s: "
                          "give both the same ACM groups",
-                         peer.data(), unresolved.traffic_class, name.data());
+                         peer.c_str(), unresolved.traffic_class, name.data());
     case UnresolvedReason::NoRoute:
     case UnresolvedReason::RouteTimeout:
       if (query_error_.has_value()) {
         return Error::make(
             unresolved.reason == UnresolvedReason::NoRoute ? Errc::PathUnresolved : Errc::Timeout,
-            "no path to GID %s, which is there: %.*s", peer.data(),
+            "no path to %s, which is there: %.*s", peer.c_str(),
             static_cast<int>(query_error_->what().size()), query_error_->what().data());
       }
-      return Error::make(
-          Errc::PathUnresolved,
-          "no path to GID %s, which is there: the SA of %s did not answer, or gave a "
-          "path between other ports",
-          peer.data(), name.data());
+      return Error::make(Errc::PathUnresolved,
+                         "no path to %s, which is there: the SA of %s did not answer, or gave a "
+                         "path between other ports",
+                         peer.c_str(), name.data());
   }
   return Error(Errc::Internal);
 }

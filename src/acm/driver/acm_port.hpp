@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "acm/engine/engine.hpp"
 #include "base/result.hpp"
@@ -28,14 +30,25 @@ class AcmPort {
     PKey pkey{0xFFFF};
     Config engine;
     std::uint64_t seed = 0;
+    /// Names and IP addresses to answer for, besides the port's GID and LIDs.
+    std::vector<mad::AcmAddress> locals;
   };
   /// Errc::NoDevice, Errc::NoSubnetManager (the port is not ACTIVE), Errc::NoPermission (no
   /// CAP_NET_RAW for the privileged Q_Key, or no access to the MAD device), Errc::MemlockLimit,
   /// Errc::InvalidArgument (the port has no such P_Key).
   [[nodiscard]] static Result<std::unique_ptr<AcmPort>> open(const Options& options, Instant now);
 
-  [[nodiscard]] Result<> resolve(const Gid& gid, Instant deadline, Instant now);
-  void path_failed(const Gid& gid);
+  [[nodiscard]] Result<> resolve(const mad::AcmAddress& address, Instant deadline, Instant now);
+  void path_failed(const mad::AcmAddress& address);
+
+  /// A path query of a user, past everything known: SubnAdmGet with this record and component mask.
+  /// One SaAnswer with the id that is returned follows.
+  std::uint32_t ask_sa(const mad::PathRecord& record, std::uint64_t component_mask, Instant now);
+  struct SaAnswer {
+    std::uint32_t id = 0;
+    Result<mad::PathRecord> record;
+  };
+  [[nodiscard]] std::optional<SaAnswer> poll_sa_answer();
 
   /// Readable when progress() has something to do.
   [[nodiscard]] int fd() const noexcept { return epoll_.value(); }
@@ -57,6 +70,7 @@ class AcmPort {
   void receive(Instant now);
   void handle_sa_replies(Instant now);
   void handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now);
+  [[nodiscard]] Result<mad::PathRecord> path_of(const umad::SaReply& reply) const;
   void drain(Instant now);
   void send_waiting();
   void attach_all();
@@ -74,6 +88,9 @@ class AcmPort {
   std::map<umad::SaRequestId, Gid> joins_;
   /// Path queries in flight, by the engine's ids.
   std::map<umad::SaRequestId, std::uint32_t> queries_;
+  /// Path queries of users in flight.
+  std::set<umad::SaRequestId> user_queries_;
+  std::deque<SaAnswer> sa_answers_;
   /// Groups that the port is a member of, and what the queue pair is attached to.
   std::map<Gid, Lid> joined_;
   std::map<Gid, Lid> attached_;

@@ -195,7 +195,8 @@ void NodeClient::State::elect(Instant now) {
     return;
   }
   auto started = Resolver::start(
-      {directory, epoch, port.device, port.port, options.pkey, options.cache_entries}, lock);
+      {directory, epoch, port.device, port.port, options.pkey, options.cache_entries, Config{}, {}},
+      lock);
   if (!started) {
     last_error = started.error();
     lock.unlock(epoch);

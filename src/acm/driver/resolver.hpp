@@ -3,32 +3,19 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
-#include "acm/driver/node_directory.hpp"
 #include "acm/driver/node_lock.hpp"
-#include "base/ids.hpp"
+#include "acm/driver/port_resolver.hpp"
 #include "base/result.hpp"
 
 namespace wireup::acm {
 
-/// The node's resolver for one port and partition: a thread of its own, named "wireup-acm", with
-/// every signal blocked. It answers the node's ranks on a socket, the fabric by ACM, and writes the
-/// node cache. Held by the process that holds the node lock.
+/// A PortResolver on a thread of its own, named "wireup-acm", with every signal blocked.
 class Resolver {
  public:
-  struct Options {
-    NodeDirectory directory;
-    /// The epoch whose lock is held.
-    std::uint64_t epoch = 0;
-    std::string device;
-    std::uint8_t port = 1;
-    PKey pkey{0xFFFF};
-    std::uint32_t cache_entries = 16384;
-  };
   /// Listens, then starts the thread; the port is opened by the thread, and when that fails the
   /// ranks are told why. `lock` must outlive the resolver.
-  [[nodiscard]] static Result<std::unique_ptr<Resolver>> start(const Options& options,
+  [[nodiscard]] static Result<std::unique_ptr<Resolver>> start(const PortResolverOptions& options,
                                                                NodeLock& lock);
   /// Ends the thread within one turn of its loop and takes the socket away, so that the ranks
   /// notice. The lock is the caller's to give back, after this.

@@ -206,36 +206,46 @@ std::optional<Lid> AcmAddress::as_lid() const noexcept {
   return Lid(static_cast<std::uint16_t>(bytes_[0] << 8U | bytes_[1]));
 }
 
-std::string to_text(const AcmAddress& address) {
+std::string value_text(const AcmAddress& address) {
   const AcmAddress::Bytes& bytes = address.bytes();
+  std::string text;
   switch (address.type()) {
-    case AcmAddressType::Name: {
-      std::string text = "name ";
-      for (const std::uint8_t byte : bytes) {
-        if (byte == 0) {
-          break;
-        }
-        const bool is_printable = byte > ' ' && byte < 0x7F;
-        text += is_printable ? static_cast<char>(byte) : '?';
+    case AcmAddressType::Name:
+      for (auto at = bytes.begin(); at != bytes.end() && *at != 0; ++at) {
+        const bool is_printable = *at > ' ' && *at < 0x7F;
+        text += is_printable ? static_cast<char>(*at) : '?';
       }
-      return text;
-    }
-    case AcmAddressType::Ipv4: {
-      std::string text = "IP address ";
+      break;
+    case AcmAddressType::Ipv4:
       for (std::size_t i = 0; i < 4; ++i) {
         text += (i == 0 ? "" : ".") + std::to_string(bytes[i]);
       }
-      return text;
-    }
+      break;
     case AcmAddressType::Ipv6:
     case AcmAddressType::Gid: {
       Gid::Bytes value{};
       std::copy_n(bytes.begin(), value.size(), value.begin());
-      const bool is_gid = address.type() == AcmAddressType::Gid;
-      return std::string(is_gid ? "GID " : "IP address ") + to_text(Gid(value)).data();
+      text = to_text(Gid(value)).data();
+      break;
     }
     case AcmAddressType::Lid:
-      return "LID " + std::to_string(bytes[0] << 8U | bytes[1]);
+      text = std::to_string(bytes[0] << 8U | bytes[1]);
+      break;
+  }
+  return text;
+}
+
+std::string to_text(const AcmAddress& address) {
+  switch (address.type()) {
+    case AcmAddressType::Name:
+      return "name " + value_text(address);
+    case AcmAddressType::Ipv4:
+    case AcmAddressType::Ipv6:
+      return "IP address " + value_text(address);
+    case AcmAddressType::Gid:
+      return "GID " + value_text(address);
+    case AcmAddressType::Lid:
+      return "LID " + value_text(address);
   }
   return "no address";
 }

@@ -53,8 +53,10 @@ class AcmAddress {
   Bytes bytes_{};
 };
 
-/// For people: "name node7", "IP address 10.0.0.7", "GID fe80::1", "LID 7". What cannot be printed
-/// of a name is a '?'.
+/// The address alone: "node7", "10.0.0.7", "fe80:0000:...", "7". What cannot be printed of a name
+/// is a '?'.
+[[nodiscard]] std::string value_text(const AcmAddress& address);
+/// With its kind: "name node7", "IP address 10.0.0.7", "GID fe80:0000:...", "LID 7".
 [[nodiscard]] std::string to_text(const AcmAddress& address);
 
 /// The MGIDs of a message. 6 is what fits in a MAD: the format's own record has 10, so a count of

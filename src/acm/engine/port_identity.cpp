@@ -4,8 +4,8 @@
 namespace wireup::acm {
 namespace {
 
-/// Lifetime of a path within the port: 4.096 us * 2^1, the smallest other than 0.
-constexpr std::uint8_t kLocalLifetime = 1;
+/// Lifetime of a path within the port, 4.096 us, as OpenSM says it too.
+constexpr std::uint8_t kLocalLifetime = 0;
 
 }  // namespace
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "acm/server/served_port.hpp"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "acm/driver/node_directory.hpp"
+#include "verbs/device.hpp"
+
+namespace wireup::acm {
+namespace {
+
+constexpr Duration kStartInterval = std::chrono::seconds(1);
+/// No epoch gets this far: the place in the lock file that tells services of this node apart.
+constexpr std::uint64_t kServicePlace = std::uint64_t{1} << 40U;
+
+}  // namespace
+
+Result<std::unique_ptr<ServedPort>> ServedPort::open(const Options& options) {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.is_open()) {
+    return fail(Error::system(Errc::NoResources, errno, "making an epoll descriptor"));
+  }
+  return std::unique_ptr<ServedPort>(new ServedPort(options, std::move(epoll)));
+}
+
+void ServedPort::progress(Instant now) {
+  if (resolver_ != nullptr && !resolver_->progress(now)) {
+    // Another one ended our epoch: this process was taken as stopped.
+    resolver_.reset();
+    lock_.reset();
+    fault_ = Error::make(Errc::Busy, "%s port %u: another process is the node's resolver now",
+                         options_.device.c_str(), options_.port);
+    next_start_ = now + kStartInterval;
+  }
+  if (resolver_ == nullptr && next_start_ <= now) {
+    next_start_ = now + kStartInterval;
+    if (auto started = start(now); !started) {
+      lock_.reset();
+      fault_ = started.error();
+    } else {
+      static_cast<void>(resolver_->progress(now));
+    }
+  }
+}
+
+Result<> ServedPort::look_at_port() {
+  auto device = verbs::Device::open(options_.device);
+  if (!device) {
+    return fail(device.error());
+  }
+  device_ports_ = device->limits().port_count;
+  auto info = device->query_port(options_.port);
+  if (!info) {
+    return fail(info.error());
+  }
+  info_ = std::move(*info);
+  return {};
+}
+
+Result<> ServedPort::start(Instant now) {
+  if (auto looked = look_at_port(); !looked) {
+    return looked;
+  }
+  const PKey wanted =
+      options_.pkey.value_or(info_->pkeys.empty() ? PKey(0xFFFF) : info_->pkeys.front());
+  const auto index = info_->pkey_index(wanted);
+  if (!index.has_value() || *index >= info_->pkeys.size()) {
+    return wireup::fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
+                                    info_->name().data(), wanted.value()));
+  }
+  const PKey table_pkey = info_->pkeys[*index];
+  auto directory = NodeDirectory::open(options_.directory, options_.cache_directory,
+                                       info_->port_guid, table_pkey);
+  if (!directory) {
+    return wireup::fail(directory.error());
+  }
+  auto lock = NodeLock::open(directory->lock_path());
+  if (!lock) {
+    return wireup::fail(lock.error());
+  }
+  lock_.emplace(std::move(*lock));
+  auto alone = lock_->try_lock(kServicePlace);
+  if (!alone) {
+    return wireup::fail(alone.error());
+  }
+  if (!*alone) {
+    return wireup::fail(Error::make(Errc::Busy,
+                                    "%s, P_Key 0x%04x is served by another service of this node: "
+                                    "end it, or leave the port out here",
+                                    info_->name().data(), table_pkey.value()));
+  }
+  std::uint64_t epoch = lock_->epoch();
+  auto locked = lock_->try_lock(epoch);
+  if (locked && !*locked) {
+    // A rank of a job holds it. Its thread steps down when it sees the new epoch.
+    lock_->end_epoch(epoch);
+    epoch = lock_->epoch();
+    locked = lock_->try_lock(epoch);
+  }
+  if (!locked) {
+    return wireup::fail(locked.error());
+  }
+  if (!*locked) {
+    return wireup::fail(Error::make(Errc::Busy,
+                                    "%s, P_Key 0x%04x: another process has just become the "
+                                    "node's resolver",
+                                    info_->name().data(), table_pkey.value()));
+  }
+  auto resolver =
+      PortResolver::open({std::move(*directory), epoch, options_.device, options_.port, wanted,
+                          options_.cache_entries, options_.engine, options_.locals},
+                         *lock_, now);
+  if (!resolver) {
+    return wireup::fail(resolver.error());
+  }
+  resolver_ = std::move(*resolver);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, resolver_->fd(), &event) != 0) {
+    const int error = errno;
+    resolver_.reset();
+    return wireup::fail(Error::system(Errc::NoResources, error, "watching the resolver of %s",
+                                      info_->name().data()));
+  }
+  return {};
+}
+
+Instant ServedPort::poll_timeout() const {
+  return resolver_ == nullptr ? next_start_ : resolver_->poll_timeout();
+}
+
+std::optional<Error> ServedPort::fault() const {
+  if (resolver_ == nullptr) {
+    return fault_;
+  }
+  return resolver_->port() == nullptr ? std::optional(resolver_->fault()) : std::nullopt;
+}
+
+}  // namespace wireup::acm

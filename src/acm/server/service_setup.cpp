@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "acm/server/service_setup.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "acm/files/options.hpp"
+#include "acm/files/port_addresses.hpp"
+#include "base/unique_fd.hpp"
+#include "verbs/device.hpp"
+
+namespace wireup::acm {
+namespace {
+
+/// The text of `named`, else of `usual` if that exists.
+Result<std::optional<std::string>> read_file(const std::string& named, std::string_view usual) {
+  const std::string path = named.empty() ? std::string(usual) : named;
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open()) {
+    if (named.empty() && (errno == ENOENT || errno == ENOTDIR)) {
+      return std::nullopt;
+    }
+    const Errc code = errno == ENOENT ? Errc::NotFound : Errc::NoPermission;
+    return fail(Error::system(code, errno, "reading %s", path.c_str()));
+  }
+  std::string text;
+  std::array<char, 65536> block;
+  ssize_t size = 0;
+  while ((size = read(fd.value(), block.data(), block.size())) != 0) {
+    if (size < 0 && errno != EINTR) {
+      return fail(Error::system(Errc::NoPermission, errno, "reading %s", path.c_str()));
+    }
+    text.append(block.data(), static_cast<std::size_t>(std::max<ssize_t>(0, size)));
+  }
+  return text;
+}
+
+void keep(const Problems& problems, ServiceSetup& setup) {
+  setup.problems.insert(setup.problems.end(), problems.first.begin(), problems.first.end());
+}
+
+/// The entry of a port and partition, made when it is new.
+ServedPort::Options& port_of(ServiceSetup& setup, const std::string& device, std::uint8_t port,
+                             std::optional<PKey> pkey, const Config& engine) {
+  const auto same =
+      std::find_if(setup.ports.begin(), setup.ports.end(), [&](const ServedPort::Options& each) {
+        return each.device == device && each.port == port && each.pkey == pkey;
+      });
+  if (same != setup.ports.end()) {
+    return *same;
+  }
+  ServedPort::Options options;
+  options.device = device;
+  options.port = port;
+  options.pkey = pkey;
+  options.engine = engine;
+  setup.ports.push_back(std::move(options));
+  return setup.ports.back();
+}
+
+void add_local(ServedPort::Options& port, const Result<mad::AcmAddress>& address) {
+  if (address && std::find(port.locals.begin(), port.locals.end(), *address) == port.locals.end()) {
+    port.locals.push_back(*address);
+  }
+}
+
+std::string short_host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) {
+    return "localhost";
+  }
+  const std::string_view whole(name.data());
+  return std::string(whole.substr(0, whole.find('.')));
+}
+
+/// Every InfiniBand port of this host.
+std::vector<verbs::PortInfo> find_ports() {
+  std::vector<verbs::PortInfo> found;
+  for (const std::string& name : verbs::Device::names()) {
+    const auto device = verbs::Device::open(name);
+    if (!device) {
+      continue;  // the others are served all the same
+    }
+    for (unsigned number = 1; number <= device->limits().port_count; ++number) {
+      auto info = device->query_port(static_cast<std::uint8_t>(number));
+      if (info && info->link_layer == verbs::LinkLayer::InfiniBand) {
+        found.push_back(std::move(*info));
+      }
+    }
+  }
+  return found;
+}
+
+void serve_all(ServiceSetup& setup, const Config& engine) {
+  const std::vector<verbs::PortInfo> found = find_ports();
+  auto first = std::find_if(found.begin(), found.end(),
+                            [](const verbs::PortInfo& info) { return info.active; });
+  first = first == found.end() ? found.begin() : first;
+  const std::string host = short_host_name();
+  std::size_t number = 0;
+  for (auto info = found.begin(); info != found.end(); ++info) {
+    ServedPort::Options& port = port_of(setup, info->device, info->port, std::nullopt, engine);
+    if (info == first) {
+      add_local(port, mad::AcmAddress::name(host));
+    }
+    add_local(port, mad::AcmAddress::name(host + "-" + std::to_string(++number)));
+  }
+}
+
+}  // namespace
+
+Result<ServiceSetup> read_setup(const ServiceFiles& files) {
+  ServiceSetup setup;
+  const auto options_text = read_file(files.options, kOptionsFile);
+  if (!options_text) {
+    return fail(options_text.error());
+  }
+  Config engine;
+  // As ibacm's default. A service may ask the SA, and only the SA knows the SL and the rate of a
+  // path on every fabric.
+  engine.route_protocol = RouteProtocol::Sa;
+  IpAddresses ip_addresses = IpAddresses::Refused;
+  if (options_text->has_value()) {
+    const auto parsed = parse_options(
+        **options_text, files.options.empty() ? kOptionsFile : std::string_view(files.options));
+    keep(parsed.problems, setup);
+    apply(parsed.value, engine);
+    if (parsed.value.support_ips_in_addr_cfg.value_or(false)) {
+      ip_addresses = IpAddresses::Allowed;
+    }
+  }
+  const auto addresses_text = read_file(files.addresses, kAddressFile);
+  if (!addresses_text) {
+    return fail(addresses_text.error());
+  }
+  if (!addresses_text->has_value()) {
+    setup.origin = "the devices of this host";
+    serve_all(setup, engine);
+    return setup;
+  }
+  setup.origin = files.addresses.empty() ? std::string(kAddressFile) : files.addresses;
+  const auto parsed = parse_port_addresses(**addresses_text, setup.origin, ip_addresses);
+  keep(parsed.problems, setup);
+  for (const PortAddress& line : parsed.value) {
+    add_local(port_of(setup, line.device, line.port, line.pkey, engine), line.address);
+  }
+  return setup;
+}
+
+}  // namespace wireup::acm

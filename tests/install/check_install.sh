@@ -27,12 +27,16 @@ while read -r file; do
     ./include/wireup/*.h | ./include/wireup/*.hpp) ;;
     */libwireup.so | */libwireup.so.N | */pkgconfig/wireup.pc) ;;
     */cmake/wireup/wireup*.cmake) ;;
+    ./bin/wireup | */man8/wireup-*.8 | */systemd/system/wireup.service | */systemd/system/wireup.socket) ;;
     *) fail "installs $file, which nobody asked for" ;;
   esac
 done <"$work/files"
 for wanted in include/wireup/wireup.h include/wireup/wireup.hpp; do
   [[ -f $prefix/$wanted ]] || fail "does not install $wanted"
 done
+
+grep -q "^ExecStart=/.*/bin/wireup serve$" "$prefix"/lib/systemd/system/wireup.service ||
+  fail "installs a unit that does not start bin/wireup"
 
 library=$(find "$prefix" -name 'libwireup.so')
 [[ -n $library ]] || fail "does not install libwireup.so"

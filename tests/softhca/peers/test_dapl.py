@@ -36,6 +36,10 @@ CLIENT_BYTES = {
 }
 
 
+#: What dtestcm's server says when it is told of the end of a connection whose end it knows.
+DISCONNECTED_TWICE = "Error disconnect_eps: DAT_INVALID_HANDLE"
+
+
 class DaplTest(PeerTest):
     environment: list[str]
 
@@ -84,10 +88,16 @@ class DaplTest(PeerTest):
 
     def dtestcm(self, provider: str, count: int, *options: object) -> None:
         """`count` connections, ten at a time."""
-        traffic = Traffic(self.fabric)
-        server, client = self.served(
-            *("dtestcm", "-P", provider, "-c", count, "-b", min(count, 10)), *options
-        )
+        for attempt in range(3):
+            traffic = Traffic(self.fabric)
+            server, client = self.served(
+                *("dtestcm", "-P", provider, "-c", count, "-b", min(count, 10)), *options
+            )
+            # Seen once in dozens of runs, on a loaded machine: scm, which sees a peer's end at a TCP
+            # socket, tells of one twice. No verbs object has a part in that event.
+            if provider != "scm" or DISCONNECTED_TWICE not in server:
+                break
+            print(f"dtestcm on scm, attempt {attempt + 1}: {DISCONNECTED_TWICE}", flush=True)
         self.assertIn("DAPL Connection Test Complete.", server)
         self.assertRegex(client, rf"Connections: .* Num={count}\b")
         for out in (server, client):

@@ -43,6 +43,20 @@ os.set_inheritable(3, True)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
 os.execv(sys.argv[2], sys.argv[2:])
 """
+# 200 queries of the counters by one write; prints the transaction ids of the answers.
+PIPELINED = """\
+import socket, struct, sys
+service = socket.socket(socket.AF_UNIX)
+service.settimeout(20)
+service.connect(sys.argv[1])
+service.sendall(b"".join(struct.pack(">BBBBBBHQ", 1, 2, 0, 0, 0, 0, 16, tid) for tid in range(1, 201)))
+got = b""
+while len(got) < 200 * 72:
+    part = service.recv(65536)
+    assert part, "disconnected"
+    got += part
+print(*(struct.unpack(">Q", got[at + 8:at + 16])[0] for at in range(0, len(got), 72)))
+"""
 
 
 class Service(ManagementTest):
@@ -129,6 +143,11 @@ class Service(ManagementTest):
         self.resolves(OURS, IBACM, "i", "10.77.0.1", "-s", "10.77.0.2")
         out = self.run_on(OURS, LOOKUP, "10.77.0.2", "10.77.0.1")
         self.assertEqual(out, f"slid {self.lid(OURS)} dlid {self.lid(IBACM)}\n")
+
+    def test_requests_that_come_at_once_are_answered_in_order(self) -> None:
+        """ibacm would disconnect who sends the next request before it has its answer."""
+        out = self.run_on(OURS, "python3", "-c", PIPELINED, SOCKET)
+        self.assertEqual(out.split(), [str(tid) for tid in range(1, 201)])
 
     def counters(self, host: str) -> "dict[str, int]":
         out = self.run_on(host, "ib_acme", "-P", "-S", SOCKET).splitlines()

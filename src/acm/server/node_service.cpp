@@ -10,7 +10,8 @@ namespace wireup::acm {
 namespace {
 
 /// Requests taken from clients before the fabric has its turn.
-constexpr int kRequestsPerTurn = 256;
+constexpr int kRequestsPerRound = 64;
+constexpr int kRoundsPerTurn = 4;
 /// Tells the kernel's questions from the clients'.
 constexpr std::uint64_t kKernelBit = std::uint64_t{1} << 63U;
 
@@ -41,26 +42,34 @@ void NodeService::progress(Instant now) {
   if (kernel_.has_value()) {
     kernel_->progress();
   }
-  take_requests(now);
-  service_->progress();
-  send_replies();
+  // A client that is answered may have sent its next request already.
+  has_more_ = true;
+  for (int round = 0; has_more_ && round < kRoundsPerTurn; ++round) {
+    has_more_ = take_requests(now);
+    service_->progress();
+    send_replies();
+  }
   note_changes();
 }
 
-void NodeService::take_requests(Instant now) {
-  for (int i = 0; i < kRequestsPerTurn; ++i) {
+bool NodeService::take_requests(Instant now) {
+  bool has_some = false;
+  for (int i = 0; i < kRequestsPerRound; ++i) {
     const auto request = clients_.poll_request();
     if (!request.has_value()) {
       break;
     }
+    has_some = true;
     service_->handle(request->client, request->request, now);
   }
   while (clients_.poll_gone().has_value()) {
     // Its reply, if one is still to come, goes nowhere.
   }
   while (const auto ask = kernel_.has_value() ? kernel_->poll_ask() : std::nullopt) {
+    has_some = true;
     service_->handle(ask->id | kKernelBit, ask->request, now);
   }
+  return has_some;
 }
 
 void NodeService::send_replies() {
@@ -98,6 +107,9 @@ std::optional<NodeService::PortNews> NodeService::poll_news() {
 void NodeService::wait(int also, Instant until, Instant now) {
   std::vector<pollfd> descriptors;
   const auto watch = [&descriptors](int fd) { descriptors.push_back({fd, POLLIN, 0}); };
+  if (has_more_) {
+    until = now;
+  }
   watch(clients_.fd());
   if (kernel_.has_value()) {
     watch(kernel_->fd());

@@ -54,7 +54,8 @@ class NodeService {
 
   NodeService(ClientServer clients, std::optional<KernelService> kernel) noexcept
       : clients_(std::move(clients)), kernel_(std::move(kernel)) {}
-  void take_requests(Instant now);
+  /// False: there was none.
+  bool take_requests(Instant now);
   void send_replies();
   void note_changes();
 
@@ -63,6 +64,8 @@ class NodeService {
   std::optional<KernelService> kernel_;
   std::optional<ClientService> service_;
   std::deque<PortNews> news_;
+  /// progress() stopped at its bound.
+  bool has_more_ = false;
 };
 
 }  // namespace wireup::acm

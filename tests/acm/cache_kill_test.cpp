@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-const CacheBasis basis{Gid::make(0xFE80000000000000, Guid(1)), Lid(1), Lid(2)};
+const CacheBasis kBasis{Gid::make(0xFE80000000000000, Guid(1)), Lid(1), Lid(2)};
 constexpr std::uint64_t kPeers = 200;
 
 PathKey key_of(std::uint64_t peer) {
@@ -61,7 +61,7 @@ bool is_whole(std::uint64_t peer, const ResolvedPath& path) {
 class CacheKillTest : public testing::Test {
  protected:
   [[nodiscard]] Result<CacheWriter> open_writer() const {
-    return CacheWriter::open({path_, 256, basis, true});
+    return CacheWriter::open({path_, 256, kBasis, true});
   }
 
   test::TemporaryDirectory directory_;
@@ -72,7 +72,7 @@ class CacheKillTest : public testing::Test {
 pid_t fork_writer(const std::string& path, std::uint32_t first_version) {
   const pid_t child = fork();
   if (child == 0) {
-    auto cache = CacheWriter::open({path, 256, basis, true});
+    auto cache = CacheWriter::open({path, 256, kBasis, true});
     if (!cache) {
       _exit(2);
     }
@@ -84,7 +84,7 @@ pid_t fork_writer(const std::string& path, std::uint32_t first_version) {
         cache->remove(key_of((version / 37) % kPeers));
       }
       if (version % 100003 == 0) {
-        cache->invalidate(basis);
+        cache->invalidate(kBasis);
       }
     }
   }
@@ -202,7 +202,7 @@ TEST_F(CacheKillTest, StoppedAfterEveryInstructionOfAStore) {
       continue;
     }
     std::filesystem::copy_file(path_, copy, std::filesystem::copy_options::overwrite_existing);
-    auto successor = CacheWriter::open({copy, 256, basis, true});
+    auto successor = CacheWriter::open({copy, 256, kBasis, true});
     ASSERT_TRUE(successor.has_value());
     ASSERT_EQ(successor->repaired(), 1U);
     ASSERT_EQ(successor->size(), 0U);

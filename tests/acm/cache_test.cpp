@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::seconds;
 
-const CacheBasis sample_basis{Gid::make(0xFE80000000000000, Guid(1)), Lid(1), Lid(2)};
+const CacheBasis kBasis{Gid::make(0xFE80000000000000, Guid(1)), Lid(1), Lid(2)};
 constexpr Instant kNow{seconds(100)};
 
 PathKey key_of(std::uint64_t peer) {
@@ -42,7 +42,7 @@ mad::PathRecord record_of(const PathKey& key, std::uint16_t dlid) {
 class NodeCacheTest : public testing::Test {
  protected:
   [[nodiscard]] CacheWriter writer(bool keep = false, std::uint32_t slots = 64,
-                                   const CacheBasis& basis = sample_basis) {
+                                   const CacheBasis& basis = kBasis) {
     auto opened = CacheWriter::open({path_, slots, basis, keep});
     EXPECT_TRUE(opened.has_value()) << opened.error().what();
     return std::move(*opened);
@@ -167,7 +167,7 @@ TEST_F(NodeCacheTest, InvalidationVoidsAllAtOnce) {
     cache.store(key_of(peer), record_of(key_of(peer), 7), PathOrigin::AcmMulticast, kNow);
   }
   const std::uint32_t before = cache.generation();
-  cache.invalidate(sample_basis);
+  cache.invalidate(kBasis);
   EXPECT_EQ(readers.generation(), before + 1);
   EXPECT_EQ(cache.size(), 0U);
   for (std::uint64_t peer = 0; peer < 20; ++peer) {
@@ -187,13 +187,13 @@ TEST_F(NodeCacheTest, ASuccessorKeepsWhatIsStillTrue) {
   EXPECT_EQ(writer(true).size(), 1U);
   EXPECT_TRUE(readers.lookup(key_of(1), kNow).has_value());
   // Another LID of the port, or another subnet manager: void.
-  EXPECT_EQ(writer(true, 64, {sample_basis.port_gid, Lid(9), sample_basis.sm_lid}).size(), 0U);
+  EXPECT_EQ(writer(true, 64, {kBasis.port_gid, Lid(9), kBasis.sm_lid}).size(), 0U);
   EXPECT_FALSE(readers.lookup(key_of(1), kNow).has_value());
   {
-    CacheWriter cache = writer(true, 64, {sample_basis.port_gid, Lid(9), sample_basis.sm_lid});
+    CacheWriter cache = writer(true, 64, {kBasis.port_gid, Lid(9), kBasis.sm_lid});
     cache.store(key_of(1), record_of(key_of(1), 7), PathOrigin::AcmMulticast, kNow);
   }
-  EXPECT_EQ(writer(false, 64, {sample_basis.port_gid, Lid(9), sample_basis.sm_lid}).size(), 0U)
+  EXPECT_EQ(writer(false, 64, {kBasis.port_gid, Lid(9), kBasis.sm_lid}).size(), 0U)
       << "a successor that knows of a gap keeps nothing";
 }
 
@@ -203,7 +203,7 @@ TEST_F(NodeCacheTest, OnlyFilesOfThisUserOrRootAreTrusted) {
   const auto writable = CacheReader::open(path_);
   ASSERT_FALSE(writable.has_value());
   EXPECT_TRUE(writable.error().is(Errc::NoPermission)) << writable.error().what();
-  EXPECT_FALSE(CacheWriter::open({path_, 64, sample_basis, true}).has_value());
+  EXPECT_FALSE(CacheWriter::open({path_, 64, kBasis, true}).has_value());
 
   ASSERT_EQ(chmod(path_.c_str(), 0600), 0);
   const std::string link = directory_.path() + "/link";

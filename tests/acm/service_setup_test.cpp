@@ -17,7 +17,7 @@ using test::TemporaryDirectory;
 class ServiceSetupTest : public testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& text) {
-    const std::string path = directory_.path() + "/" + name;
+    std::string path = directory_.path() + "/" + name;
     std::ofstream(path) << text;
     return path;
   }

@@ -95,7 +95,7 @@ ClientStatus status_of(const Error& error) noexcept {
 
 }  // namespace
 
-ClientService::ClientService(const Options& options, std::vector<ServedPort*> ports)
+ClientService::ClientService(const Options& options, const std::vector<ServedPort*>& ports)
     : options_(options) {
   for (ServedPort* port : ports) {
     endpoints_.push_back({port, {}});
@@ -184,7 +184,7 @@ void ClientService::handle_address(ClientId client, const ClientRequest& request
     refuse(client, request, ClientStatus::SourceAddress);
     return;
   }
-  Waiting waiting{client, request, *endpoint, chosen};
+  const Waiting waiting{client, request, *endpoint, chosen};
   count(*endpoint, ClientCounter::Resolves);
   PortResolver* resolver = endpoints_[*endpoint].port->resolver();
   if (resolver == nullptr || resolver->port() == nullptr) {
@@ -203,7 +203,7 @@ void ClientService::handle_address(ClientId client, const ClientRequest& request
     // Nobody waits for what the port will say; a later question finds it known.
     answer(waiting, fail(Errc::Stale));
   } else {
-    waiting_.emplace(id, std::move(waiting));
+    waiting_.emplace(id, waiting);
   }
   resolver->ask(id, question.destination, now + options_.patience, now);
 }
@@ -242,7 +242,7 @@ void ClientService::handle_path(ClientId client, const ClientRequest& request,
   }
   count(*endpoint, ClientCounter::Resolves);
   PortResolver& resolver = *endpoints_[*endpoint].port->resolver();
-  Waiting waiting{client, request, *endpoint, std::nullopt};
+  const Waiting waiting{client, request, *endpoint, std::nullopt};
   const mad::AcmAddress destination =
       path.dlid.is_zero() ? mad::AcmAddress::gid(path.dgid) : mad::AcmAddress::lid(path.dlid);
   // What is known was learned for no service, class or SL in particular.
@@ -261,7 +261,7 @@ void ClientService::handle_path(ClientId client, const ClientRequest& request,
   count(*endpoint, ClientCounter::RouteQueries);
   const SaQuestion sa = question_for_sa(path, resolver, question.query_sa);
   const PortResolver::AskId id = next_ask_++;
-  waiting_.emplace(id, std::move(waiting));
+  waiting_.emplace(id, waiting);
   resolver.ask_sa(id, sa.record, sa.mask, now);
 }
 
@@ -324,7 +324,7 @@ void ClientService::progress() {
       if (at == waiting_.end()) {
         continue;  // its client did not wait
       }
-      const Waiting waiting = std::move(at->second);
+      const Waiting waiting = at->second;
       waiting_.erase(at);
       answer(waiting, ended->path);
     }

@@ -39,7 +39,7 @@ class ClientService {
   };
 
   /// `ports` must outlive the service.
-  ClientService(const Options& options, std::vector<ServedPort*> ports);
+  ClientService(const Options& options, const std::vector<ServedPort*>& ports);
 
   /// One Reply follows, at once or later.
   void handle(ClientId client, const ClientRequest& request, Instant now);

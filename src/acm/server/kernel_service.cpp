@@ -110,14 +110,14 @@ void KernelService::handle(const NetlinkRequest& request) {
   }
   ask.id = next_id_++;
   waiting_.emplace(ask.id, request);
-  asks_.push_back(std::move(ask));
+  asks_.push_back(ask);
 }
 
 std::optional<KernelService::Ask> KernelService::poll_ask() {
   if (asks_.empty()) {
     return std::nullopt;
   }
-  Ask ask = std::move(asks_.front());
+  const Ask ask = asks_.front();
   asks_.pop_front();
   return ask;
 }

@@ -30,7 +30,7 @@ Result<std::unique_ptr<NodeService>> NodeService::open(
     served.push_back(port->get());
     node->ports_.push_back({std::move(*port), std::nullopt});
   }
-  node->service_.emplace(ClientService::Options{}, std::move(served));
+  node->service_.emplace(ClientService::Options{}, served);
   return node;
 }
 

@@ -107,7 +107,10 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
     }
     const std::uint32_t tail = record.tail.load(std::memory_order_relaxed);
     const std::uint32_t ring = ring_of(record);
-    if (tail - record.head.load(std::memory_order_acquire) >= ring) {
+    if (tail - record.head_seen >= ring) {
+      record.head_seen = record.head.load(std::memory_order_acquire);
+    }
+    if (tail - record.head_seen >= ring) {
       overrun = record.overrun.exchange(1) == 0;
       if (!overrun) {
         return;

@@ -55,6 +55,7 @@ std::unique_ptr<CompletionQueue> CompletionQueue::create(Runtime& runtime, std::
   record.armed.store(static_cast<std::uint32_t>(Armed::No));
   record.timestamps.store(0);
   record.head.store(0);
+  record.head_seen = 0;
   record.tail.store(0);
   record.owner.store(runtime.token(), std::memory_order_release);
   error = 0;

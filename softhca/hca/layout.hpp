@@ -22,7 +22,7 @@ namespace softhca::hca {
 inline constexpr char kRegistryFile[] = "hca";
 inline constexpr char kEventsDir[] = "events";
 inline constexpr std::uint64_t kRegistryMagic = 0x736f6674'72656731;  // "softreg1"
-inline constexpr std::uint32_t kRegistryVersion = 5;
+inline constexpr std::uint32_t kRegistryVersion = 6;
 
 // Capacities of one fabric.
 inline constexpr std::uint32_t kMaxProcesses = 1024;
@@ -160,6 +160,7 @@ struct alignas(64) CqRecord {
   std::atomic<std::uint32_t> timestamps;  // 1: the program reads when a completion came
   alignas(64) LockWord producer;
   std::atomic<std::uint32_t> tail;
+  std::uint32_t head_seen;  // by producers, who need not look at `head` while there is room
   alignas(64) std::atomic<std::uint32_t> head;
 };
 
@@ -203,9 +204,10 @@ struct alignas(64) QpRecord {
   std::uint32_t block_self_multicast;
   std::atomic<std::uint32_t> had_events;  // an asynchronous event was sent about this QP
 
-  /// Held by whoever delivers into this QP or changes what follows.
-  alignas(64) LockWord rx_lock;
-  PathRecord path;  // port_index kNone before INIT
+  // What follows is guarded by `rx_lock`, the counters of the queues excepted. Between two processors
+  // a cache line costs as much as a hundred instructions, so what the peer writes with every message
+  // is apart from what this side reads and writes.
+  alignas(64) PathRecord path;  // port_index kNone before INIT
   PathRecord alternate;
   std::atomic<std::uint32_t> migration;   // ibv_mig_state
   std::atomic<std::uint32_t> migrations;  // how often the alternate path was taken
@@ -213,15 +215,17 @@ struct alignas(64) QpRecord {
   std::uint32_t dest_qpn;
   std::uint32_t access;
   std::uint32_t path_mtu;
-  std::uint32_t expected_psn;
   std::uint8_t min_rnr_timer;
   std::uint8_t max_dest_rd_atomic;
+
+  /// Held by whoever delivers into this QP or changes how that is done.
+  alignas(64) LockWord rx_lock;
+  std::uint32_t expected_psn;
   std::uint8_t established;  // data has arrived since RTR
-  std::uint8_t reserved;
 
   /// Counters of the queues; they only grow and wrap.
-  alignas(64) std::atomic<std::uint32_t> rq_posted;
   std::atomic<std::uint32_t> rq_taken;
+  alignas(64) std::atomic<std::uint32_t> rq_posted;
   std::atomic<std::uint32_t> rq_freed;
   std::atomic<std::uint32_t> sq_freed;
   std::uint64_t rq_ring;       // place in the file

@@ -9,6 +9,7 @@
 
 #include "softhca/hca/clock.hpp"
 #include "softhca/hca/event_channel.hpp"
+#include "softhca/hca/memory.hpp"
 #include "softhca/hca/robust_lock.hpp"
 
 namespace softhca::hca {
@@ -55,7 +56,7 @@ void to_wc(const Cqe& entry, ibv_wc& wc) {
   wc.wr_id = entry.wr_id;
   wc.status = static_cast<ibv_wc_status>(entry.status);
   wc.opcode = static_cast<ibv_wc_opcode>(entry.opcode);
-  wc.vendor_err = entry.vendor_err;
+  wc.vendor_err = 0;
   wc.byte_len = entry.byte_len;
   wc.imm_data = entry.imm_data;
   wc.qp_num = entry.qp_num;
@@ -94,7 +95,7 @@ std::uint32_t cq_ring_size(std::uint32_t cqe) {
 }
 
 void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t cq_slot,
-                     std::uint32_t owner, const Cqe& entry) {
+                     std::uint32_t owner, const Cqe& entry, const CarriedData* data) {
   if (cq_slot >= kMaxCqs) {
     return;
   }
@@ -116,10 +117,13 @@ void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t
         return;
       }
     } else {
-      Cqe& place = registry.cqe(record, tail & (ring - 1));
-      place = entry;
+      CqeSlot& place = registry.cqe(record, tail & (ring - 1));
+      place.entry = entry;
+      if (data != nullptr) {
+        place.data = *data;
+      }
       if (record.timestamps.load(std::memory_order_relaxed) != 0) {
-        place.completed_at = monotonic_ns();
+        place.entry.completed_at = monotonic_ns();
       }
       if (!guard.held()) {
         return;
@@ -150,9 +154,13 @@ int CqConsumer::consume(int count, Store&& store) {
   const std::uint32_t tail = record_->tail.load(std::memory_order_acquire);
   int found = 0;
   for (; head != tail && found < count; ++head) {
-    const Cqe& entry = registry_->cqe(*record_, head & (ring - 1));
+    const CqeSlot& slot = registry_->cqe(*record_, head & (ring - 1));
+    const Cqe& entry = slot.entry;
     if (entry.valid == 0) {
       continue;
+    }
+    if (entry.carried != 0) {
+      put_down(slot);
     }
     store(entry, found++);
     free_work_request(entry);
@@ -171,6 +179,24 @@ int CqConsumer::poll(int count, ibv_wc* out) {
 
 int CqConsumer::take(Cqe& out) {
   return consume(1, [&out](const Cqe& entry, int) { out = entry; });
+}
+
+void CqConsumer::put_down(const CqeSlot& slot) const {
+  const CarriedData& data = slot.data;
+  const std::uint32_t length = std::min(slot.entry.carried, CarriedData::kMax);
+  const std::uint32_t region_slot = data.lkey >> 8;
+  if (data.lkey == 0 || region_slot >= kMaxMrs) {
+    return;
+  }
+  const MrRecord& region = registry_->mr(region_slot);
+  const bool is_there = region.key.load(std::memory_order_acquire) == data.lkey &&
+                        region.owner.load(std::memory_order_relaxed) == self_ &&
+                        (region.access & IBV_ACCESS_LOCAL_WRITE) != 0 &&
+                        data.address >= region.address && length <= region.length &&
+                        data.address - region.address <= region.length - length;
+  if (is_there) {  // else the program has taken its buffer back meanwhile
+    copy_bytes(reinterpret_cast<void*>(data.address), data.bytes.data(), length);
+  }
 }
 
 void CqConsumer::free_work_request(const Cqe& entry) {
@@ -206,7 +232,7 @@ void CqConsumer::arm(bool solicited_only) {
   bool solicited = false;
   bool any = false;
   for (std::uint32_t left = ring; at != tail && left > 0 && !solicited; ++at, --left) {
-    const Cqe& entry = registry_->cqe(*record_, at & (ring - 1));
+    const Cqe& entry = registry_->cqe(*record_, at & (ring - 1)).entry;
     any = any || entry.valid != 0;
     solicited = entry.valid != 0 && entry.solicited != 0;
     if (any && !solicited_only) {
@@ -229,7 +255,7 @@ void CqConsumer::forget_qp(std::uint32_t qp_slot, std::uint32_t qp_generation) {
   const std::uint32_t tail = record_->tail.load(std::memory_order_acquire);
   std::uint32_t left = ring;
   for (std::uint32_t at = record_->head.load(); at != tail && left > 0; ++at, --left) {
-    Cqe& entry = registry_->cqe(*record_, at & (ring - 1));
+    Cqe& entry = registry_->cqe(*record_, at & (ring - 1)).entry;
     if (entry.valid != 0 && entry.qp_slot == qp_slot && entry.qp_generation == qp_generation) {
       entry.valid = 0;
       if (entry.srq < kMaxSrqs) {
@@ -246,7 +272,7 @@ std::uint32_t CqConsumer::count_of_srq(std::uint32_t srq) {
   std::uint32_t found = 0;
   std::uint32_t left = ring;
   for (std::uint32_t at = record_->head.load(); at != tail && left > 0; ++at, --left) {
-    const Cqe& entry = registry_->cqe(*record_, at & (ring - 1));
+    const Cqe& entry = registry_->cqe(*record_, at & (ring - 1)).entry;
     found += entry.valid != 0 && entry.srq == srq ? 1U : 0U;
   }
   return found;
@@ -263,7 +289,7 @@ bool CqConsumer::move_ring(std::uint64_t place, std::uint32_t cqe) {
     return false;
   }
   for (std::uint32_t i = 0; i < queued; ++i) {
-    *reinterpret_cast<Cqe*>(
+    *reinterpret_cast<CqeSlot*>(
         registry_->ring(place, ((head + i) & (new_ring - 1)) * kCqeStride, kCqeStride)) =
         registry_->cqe(*record_, (head + i) & (old_ring - 1));
   }

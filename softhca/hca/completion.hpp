@@ -15,9 +15,10 @@ namespace softhca::hca {
 
 /// Appends a completion to a CQ of process `owner` and sends the completion event if the queue is
 /// armed for it. `self` is the token of the calling process. A full queue is in error from then on
-/// and its owner gets IBV_EVENT_CQ_ERR.
+/// and its owner gets IBV_EVENT_CQ_ERR. `data` is what the entry carries; there is none if
+/// `entry.carried` is 0.
 void push_completion(const Registry& registry, std::uint32_t self, std::uint32_t cq_slot,
-                     std::uint32_t owner, const Cqe& entry);
+                     std::uint32_t owner, const Cqe& entry, const CarriedData* data = nullptr);
 
 /// The owner's end of a CQ whose record is filled in. Any thread.
 class CqConsumer {
@@ -50,6 +51,7 @@ class CqConsumer {
   template <typename Store>
   int consume(int count, Store&& store);
   void free_work_request(const Cqe& entry);
+  void put_down(const CqeSlot& slot) const;
 
   Registry* registry_;
   CqRecord* record_;

@@ -13,8 +13,9 @@ std::uint64_t ring_bytes(std::uint32_t cqe) {
   return cq_ring_size(cqe) * kCqeStride;
 }
 
+/// As a driver would pin them: 64 bytes an entry.
 std::uint64_t ring_pages(std::uint32_t cqe) {
-  return page_up(ring_bytes(cqe)) / 4096;
+  return page_up(std::uint64_t{cq_ring_size(cqe)} * sizeof(Cqe)) / 4096;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace softhca::hca {
 inline constexpr char kRegistryFile[] = "hca";
 inline constexpr char kEventsDir[] = "events";
 inline constexpr std::uint64_t kRegistryMagic = 0x736f6674'72656731;  // "softreg1"
-inline constexpr std::uint32_t kRegistryVersion = 6;
+inline constexpr std::uint32_t kRegistryVersion = 7;
 
 // Capacities of one fabric.
 inline constexpr std::uint32_t kMaxProcesses = 1024;
@@ -128,8 +128,8 @@ struct Cqe {
   std::uint32_t imm_data;
   std::uint32_t qp_num;
   std::uint32_t src_qp;
-  std::uint32_t vendor_err;
-  std::uint32_t srq;  // slot of the SRQ that the receive came from, or kNone
+  std::uint32_t carried;  // bytes of the message that the entry carries, CarriedData
+  std::uint32_t srq;      // slot of the SRQ that the receive came from, or kNone
   std::uint16_t pkey_index;
   std::uint16_t slid;
   std::uint8_t status;
@@ -142,8 +142,26 @@ struct Cqe {
   std::uint8_t solicited;
   std::uint64_t completed_at;  // CLOCK_MONOTONIC, ns, in a CQ with timestamps
 };
-static_assert(sizeof(Cqe) <= 64);
-inline constexpr std::size_t kCqeStride = 64;
+static_assert(sizeof(Cqe) == 64);
+
+/// A short message that lies in the completion of its receive, as adapters do it too. The owner of
+/// the queue puts it where it belongs when it polls the entry, which spares the sender a system
+/// call.
+struct CarriedData {
+  static constexpr std::uint32_t kMax = 48;
+  std::uint64_t address;  // where it belongs, in the owner's memory …
+  std::uint32_t lkey;     // … if the region of this key is still there
+  std::uint32_t reserved;
+  std::array<std::uint8_t, kMax> bytes;
+};
+
+/// A place in the ring of a CQ.
+struct CqeSlot {
+  Cqe entry;
+  CarriedData data;  // means something if entry.carried is not 0
+};
+inline constexpr std::size_t kCqeStride = 128;
+static_assert(sizeof(CqeSlot) == kCqeStride);
 
 enum class Armed : std::uint32_t { No = 0, Solicited = 1, Any = 2 };
 
@@ -204,9 +222,9 @@ struct alignas(64) QpRecord {
   std::uint32_t block_self_multicast;
   std::atomic<std::uint32_t> had_events;  // an asynchronous event was sent about this QP
 
-  // What follows is guarded by `rx_lock`, the counters of the queues excepted. Between two processors
-  // a cache line costs as much as a hundred instructions, so what the peer writes with every message
-  // is apart from what this side reads and writes.
+  // What follows is guarded by `rx_lock`, the counters of the queues excepted. Between two
+  // processors a cache line costs as much as a hundred instructions, so what the peer writes with
+  // every message is apart from what this side reads and writes.
   alignas(64) PathRecord path;  // port_index kNone before INIT
   PathRecord alternate;
   std::atomic<std::uint32_t> migration;   // ibv_mig_state

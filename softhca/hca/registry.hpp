@@ -52,8 +52,8 @@ class Registry {
                         from <= kRegistrySize && bytes <= kRegistrySize - from;
     return touched(inside ? from : kArena);
   }
-  [[nodiscard]] Cqe& cqe(const CqRecord& cq, std::uint32_t index) const {
-    return *reinterpret_cast<Cqe*>(
+  [[nodiscard]] CqeSlot& cqe(const CqRecord& cq, std::uint32_t index) const {
+    return *reinterpret_cast<CqeSlot*>(
         ring(cq.ring, (index & (kCqRingSlots - 1)) * std::uint64_t{kCqeStride}, kCqeStride));
   }
 

@@ -153,7 +153,7 @@ std::uint32_t Runtime::take_slot(SlotPool& pool) {
   return slot.value_or(kNone);
 }
 
-std::uint32_t Runtime::living_pid(std::uint32_t token, bool now) {
+std::uint32_t Runtime::living_pid(std::uint32_t token, Belief belief) {
   const ProcessRecord* record = registry_->processes().find(token);
   if (record == nullptr) {
     return 0;
@@ -162,13 +162,12 @@ std::uint32_t Runtime::living_pid(std::uint32_t token, bool now) {
   if (token == token_) {
     return pid;
   }
-  constexpr std::uint32_t kTickBits = 24;  // a tick is 2^24 ns = 16.8 ms
-  constexpr std::uint32_t kBelievedTicks = 3;
+  constexpr std::uint32_t kTickBits = 22;  // a tick is 2^22 ns = 4.2 ms
   const auto tick = static_cast<std::uint32_t>(coarse_monotonic_ns() >> kTickBits);
   std::atomic<std::uint64_t>& verified = verified_[token_slot(token)];
   const std::uint64_t seen = verified.load(std::memory_order_relaxed);
-  if (!now && static_cast<std::uint32_t>(seen >> 32) == token &&
-      tick - static_cast<std::uint32_t>(seen) < kBelievedTicks) {
+  if (static_cast<std::uint32_t>(seen >> 32) == token &&
+      tick - static_cast<std::uint32_t>(seen) < static_cast<std::uint32_t>(belief)) {
     return pid;
   }
   // The pid may have gone to another process, and the process may have become another program.

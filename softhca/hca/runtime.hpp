@@ -26,6 +26,11 @@ namespace softhca::hca {
 
 class Qp;
 
+/// How long it is believed that a process lives which was seen alive: some 50 ms where its memory
+/// is touched next, which fails if it is dead; some 4 ms where it is not, as long as hardware takes
+/// to hear of a death; not at all.
+enum class Belief : std::uint32_t { None = 0, Short = 1, Usual = 12 };  // ticks of 4.2 ms
+
 /// Any thread, unless a method says otherwise.
 class Runtime {
  public:
@@ -76,9 +81,8 @@ class Runtime {
   }
   [[nodiscard]] Counters& counters() { return *counters_; }
 
-  /// The pid of a process that owns an object, 0 when it has died or become another program. What
-  /// was found is believed for 50 ms unless `now` is set.
-  std::uint32_t living_pid(std::uint32_t token, bool now = false);
+  /// The pid of a process that owns an object, 0 when it has died or become another program.
+  std::uint32_t living_pid(std::uint32_t token, Belief belief);
 
   /// This process's QPs, for those who must visit all of them.
   void add_qp(Qp& qp);
@@ -110,7 +114,7 @@ class Runtime {
   std::unique_ptr<SlotPool> mr_slots_;
   std::unique_ptr<SlotPool> channel_slots_;
   Memlock memlock_;
-  std::array<std::atomic<std::uint64_t>, kMaxProcesses> verified_{};  // token << 32 | 16 ms ticks
+  std::array<std::atomic<std::uint64_t>, kMaxProcesses> verified_{};  // token << 32 | ticks
   std::mutex qps_mutex_;
   std::vector<Qp*> qps_;
   std::unique_ptr<UdWire> ud_wire_;

@@ -46,12 +46,17 @@ class Exchange {
   Outcome write(const SegmentList& local);
   Outcome read(const SegmentList& local);
   Outcome atomic(const SegmentList& local);
-  Outcome finish_message(const SegmentList& local, TakenRecv& taken);
+  [[nodiscard]] bool may_be_carried(const SegmentList& local) const;
+  bool carry(const SegmentList& local, const TakenRecv& taken, const SegmentList& scatter,
+             CarriedData& data) const;
+  Outcome finish_message(const SegmentList& local, TakenRecv& taken,
+                         const CarriedData* data = nullptr);
 
   Outcome copied(CopyResult result, ibv_wc_status remote_fault);
   Outcome refuse(ibv_wc_status status, std::optional<ibv_event_type> event);
   Outcome success(std::uint64_t length);
-  void push_receive(const TakenRecv& taken, ibv_wc_status status, std::uint64_t length);
+  void push_receive(const TakenRecv& taken, ibv_wc_status status, std::uint64_t length,
+                    const CarriedData* data = nullptr);
   std::optional<SegmentList> remote_list(std::uint64_t length, std::uint32_t access) const;
 
   const Sender& sender_;
@@ -174,8 +179,11 @@ Outcome Exchange::run(const SegmentList& local) {
   }
   peer_port_ = ends->their_port;
   peer_owner_ = peer_->owner.load(std::memory_order_relaxed);
-  // A message without data touches no memory, so only a look tells that the peer still lives.
-  if (rt_.living_pid(peer_owner_, local.total() == 0) == 0) {
+  // What touches no memory of the peer does not find out by itself that the peer is dead.
+  const Belief belief = local.total() == 0      ? Belief::None
+                        : may_be_carried(local) ? Belief::Short
+                                                : Belief::Usual;
+  if (rt_.living_pid(peer_owner_, belief) == 0) {
     return Outcome::no_answer();
   }
   switch (request_.opcode) {
@@ -206,6 +214,10 @@ Outcome Exchange::message(const SegmentList& local) {
     return refuse(IBV_WC_REM_INV_REQ_ERR, std::nullopt);
   }
   const auto scatter = scatter_list(registry_, *peer_, taken);
+  CarriedData data;
+  if (scatter && carry(local, taken, *scatter, data)) {
+    return guard_->held() ? finish_message(local, taken, &data) : Outcome::no_answer();
+  }
   const CopyResult result =
       scatter ? rt_.memory().write(peer_owner_, local, *scatter) : CopyResult::RemoteFault;
   if (result == CopyResult::RemoteFault) {
@@ -221,8 +233,35 @@ Outcome Exchange::message(const SegmentList& local) {
   return finish_message(local, taken);
 }
 
-Outcome Exchange::finish_message(const SegmentList& local, TakenRecv& taken) {
-  push_receive(taken, IBV_WC_SUCCESS, local.total());
+/// An inline message is read by the processor when it is posted, so it may be read here.
+bool Exchange::may_be_carried(const SegmentList& local) const {
+  return request_.inline_data() && local.total() <= CarriedData::kMax &&
+         (request_.opcode == IBV_WR_SEND || request_.opcode == IBV_WR_SEND_WITH_IMM);
+}
+
+/// Puts a short message that goes to one place into `data`. False: it has to be copied.
+bool Exchange::carry(const SegmentList& local, const TakenRecv& taken, const SegmentList& scatter,
+                     CarriedData& data) const {
+  if (!may_be_carried(local) || local.total() == 0 || scatter.segments().empty() ||
+      scatter.segments().front().length < local.total()) {
+    return false;
+  }
+  const auto* const last = taken.wqe.sge.begin() + taken.wqe.num_sge;
+  const auto* const first =
+      std::find_if(taken.wqe.sge.begin(), last, [](const ibv_sge& sge) { return sge.length != 0; });
+  data.address = scatter.segments().front().address;
+  data.lkey = first->lkey;
+  std::uint8_t* to = data.bytes.data();
+  for (const Segment& segment : local.segments()) {
+    copy_bytes(to, reinterpret_cast<const void*>(segment.address), segment.length);
+    to += segment.length;
+  }
+  return true;
+}
+
+Outcome Exchange::finish_message(const SegmentList& local, TakenRecv& taken,
+                                 const CarriedData* data) {
+  push_receive(taken, IBV_WC_SUCCESS, local.total(), data);
   rt_.count(peer_port_, Counter::RcReceived);
   return success(local.total());
 }
@@ -347,8 +386,10 @@ Outcome Exchange::success(std::uint64_t length) {
   return Outcome::done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(length));
 }
 
-void Exchange::push_receive(const TakenRecv& taken, ibv_wc_status status, std::uint64_t length) {
+void Exchange::push_receive(const TakenRecv& taken, ibv_wc_status status, std::uint64_t length,
+                            const CarriedData* data) {
   Cqe entry = recv_completion(*peer_, peer_slot_, taken, status);
+  entry.carried = data != nullptr ? static_cast<std::uint32_t>(length) : 0;
   if (status == IBV_WC_SUCCESS) {
     const bool write = request_.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     entry.byte_len = static_cast<std::uint32_t>(length);
@@ -363,7 +404,7 @@ void Exchange::push_receive(const TakenRecv& taken, ibv_wc_status status, std::u
     entry.pkey_index = peer_->path.pkey_index;
     entry.solicited = (request_.flags & IBV_SEND_SOLICITED) != 0 ? 1 : 0;
   }
-  push_completion(registry_, rt_.token(), peer_->recv_cq, peer_owner_, entry);
+  push_completion(registry_, rt_.token(), peer_->recv_cq, peer_owner_, entry, data);
 }
 
 std::optional<SegmentList> Exchange::remote_list(std::uint64_t length, std::uint32_t access) const {

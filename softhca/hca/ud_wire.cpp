@@ -241,7 +241,7 @@ void UdWire::deliver_to_qp(const Datagram& datagram, PortIndex port, std::uint32
     rt.count(port, Counter::UdDroppedKey);
     return;
   }
-  if (rt.living_pid(owner, datagram.length == 0) == 0) {
+  if (rt.living_pid(owner, datagram.length == 0 ? Belief::None : Belief::Usual) == 0) {
     rt.count(port, Counter::UdDroppedNoRoute);
     return;
   }

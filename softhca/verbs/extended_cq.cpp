@@ -59,7 +59,7 @@ void install(ibv_cq_ex& cq, std::uint64_t wc_flags) {
   cq.read_opcode = [](ibv_cq_ex* of_cq) {
     return static_cast<ibv_wc_opcode>(current(of_cq).opcode);
   };
-  cq.read_vendor_err = [](ibv_cq_ex* of_cq) { return current(of_cq).vendor_err; };
+  cq.read_vendor_err = [](ibv_cq_ex*) -> std::uint32_t { return 0; };
   cq.read_wc_flags = [](ibv_cq_ex* of_cq) -> unsigned { return current(of_cq).wc_flags; };
   // Only what was asked for is there.
   if ((wc_flags & IBV_WC_EX_WITH_BYTE_LEN) != 0) {

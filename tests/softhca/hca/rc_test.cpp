@@ -2,6 +2,9 @@
 // Reliable connections between two hosts.
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
+
 #include "softhca/hca/rig.hpp"
 
 namespace softhca::test {
@@ -68,6 +71,71 @@ TEST_F(Rc, ImmediateInlineAndUnsignalled) {
   EXPECT_NE(wc->wc_flags & IBV_WC_WITH_IMM, 0U);
   EXPECT_EQ(std::memcmp(b_->buffer.data(), "inline", 6), 0);
   EXPECT_TRUE(a_->nothing());
+}
+
+// Short inline messages lie in the completion until it is polled, longer ones do not.
+TEST_F(Rc, InlineMessagesOfAllLengthsAreWhereTheyBelongOnceTheyArePolled) {
+  End& from = *a_;
+  End& to = *b_;
+  join();
+  constexpr std::uint32_t kLongest = 64;
+  for (std::uint32_t length = 0; length <= kLongest; ++length) {
+    std::fill(to.buffer.begin(), to.buffer.begin() + 256, std::uint8_t{0xEE});
+    for (std::uint32_t i = 0; i < length; ++i) {
+      from.buffer[i] = static_cast<std::uint8_t>(length + i);
+    }
+    ASSERT_EQ(to.post_recv(length, 100, kLongest), 0);
+    ASSERT_EQ(from.post_send(length, 0, length, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+    const auto wc = to.wait();
+    ASSERT_TRUE(wc);
+    EXPECT_EQ(wc->byte_len, length);
+    ASSERT_TRUE(
+        std::equal(from.buffer.begin(), from.buffer.begin() + length, to.buffer.begin() + 100))
+        << length << " bytes";
+    ASSERT_EQ(to.buffer[99], 0xEE);
+    ASSERT_EQ(to.buffer[100 + length], 0xEE) << length << " bytes";
+    ASSERT_TRUE(from.wait());
+  }
+}
+
+TEST_F(Rc, AnInlineMessageIsScatteredOverSeveralPlaces) {
+  join();
+  std::array<ibv_sge, 2> list{b_->sge(0, 3), b_->sge(200, 10)};
+  ibv_recv_wr wr{};
+  wr.sg_list = list.data();
+  wr.num_sge = 2;
+  ibv_recv_wr* bad = nullptr;
+  ASSERT_EQ(b_->qp->post_recv(&wr, &bad), 0);
+  std::memcpy(a_->buffer.data(), "abcdefgh", 8);
+  ASSERT_EQ(a_->post_send(1, 0, 8, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+  ASSERT_TRUE(b_->wait());
+  EXPECT_EQ(std::memcmp(b_->buffer.data(), "abc", 3), 0);
+  EXPECT_EQ(std::memcmp(b_->buffer.data() + 200, "defgh", 5), 0);
+}
+
+// A program may take its buffer back, and give it to somebody else, before it polls.
+TEST_F(Rc, NothingIsWrittenToABufferThatWasTakenBack) {
+  join();
+  const hca::RegionSpec whole{kPd, b_->address(), b_->buffer.size(), b_->address(),
+                              IBV_ACCESS_LOCAL_WRITE};
+  int error = 0;
+  auto region = hca::MemoryRegion::create(*b_->runtime, whole, error);
+  ASSERT_NE(region, nullptr);
+  ibv_sge list{b_->address(), 64, region->key()};
+  ibv_recv_wr wr{};
+  wr.sg_list = &list;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  ASSERT_EQ(b_->qp->post_recv(&wr, &bad), 0);
+  a_->buffer[0] = 0x55;
+  ASSERT_EQ(a_->post_send(1, 0, 8, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+  ASSERT_TRUE(a_->wait());  // it has arrived
+  region.reset();
+  b_->buffer[0] = 0xEE;
+  const auto wc = b_->wait();
+  ASSERT_TRUE(wc);
+  EXPECT_EQ(wc->status, IBV_WC_SUCCESS);
+  EXPECT_EQ(b_->buffer[0], 0xEE);
 }
 
 TEST_F(Rc, WriteReadAndWriteWithImmediate) {

@@ -247,6 +247,16 @@ Qp::Step Qp::no_answer(RetryState& retry) {
 
 void Qp::complete(const SendRequest& request, ibv_wc_status status, std::uint32_t byte_len) {
   const bool failed = status != IBV_WC_SUCCESS;
+  const bool breaks = failed && status != IBV_WC_WR_FLUSH_ERR;
+  const bool reliable = init_.type == IBV_QPT_RC;
+  // First the state: who polls the failure finds the QP in error.
+  if (breaks && reliable) {
+    record_->state.store(IBV_QPS_ERR, std::memory_order_seq_cst);
+  } else if (breaks) {
+    // Only the send queue of a UC or UD QP stops; receiving goes on.
+    std::uint32_t running = IBV_QPS_RTS;
+    record_->state.compare_exchange_strong(running, IBV_QPS_SQE);
+  }
   if (failed || init_.signal_all || (request.flags & IBV_SEND_SIGNALED) != 0) {
     Cqe entry = completion_for(*record_, slot_);
     entry.wr_id = request.wr_id;
@@ -258,18 +268,11 @@ void Qp::complete(const SendRequest& request, ibv_wc_status status, std::uint32_
     push_completion(runtime_->registry(), runtime_->token(), init_.send_cq, runtime_->token(),
                     entry);
   }
-  if (!failed || status == IBV_WC_WR_FLUSH_ERR) {
-    return;
+  if (breaks) {
+    flush_sends();
   }
-  if (init_.type == IBV_QPT_RC) {
-    record_->state.store(IBV_QPS_ERR, std::memory_order_seq_cst);
-    flush_sends();
+  if (breaks && reliable) {
     flush_recv_queue();
-  } else {
-    // Only the send queue of a UC or UD QP stops; receiving goes on.
-    std::uint32_t running = IBV_QPS_RTS;
-    record_->state.compare_exchange_strong(running, IBV_QPS_SQE);
-    flush_sends();
   }
 }
 

@@ -193,6 +193,7 @@ TEST_F(Multicast, AttachingWithoutAJoinReceivesNothing) {
   ASSERT_EQ(b_->post_recv(1, 0, 100), 0);
   ASSERT_EQ(attach(*b_), 0);
   ASSERT_EQ(send(4), 0);
+  ASSERT_TRUE(a_->wait());  // it is on its way, in the asynchronous mode too
   EXPECT_TRUE(b_->nothing());
   set_members({port_a_, port_b_});
   ASSERT_EQ(send(4), 0);

@@ -11,26 +11,11 @@ TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / "e2e"), str(TESTS / "softhca" / "management")]
 from fabric import BUILD  # noqa: E402
 from support import SOFTHCA, Background, ManagementTest  # noqa: E402
+from test_acm import OPTIONS, SOCKET  # noqa: E402
 from test_fabric import Client  # noqa: E402
 
 WIREUP = BUILD / "tools" / "wireup"
 LOOKUP = BUILD / "tests" / "softhca" / "rdma_lookup"
-SOCKET = "/run/ibacm-unix.sock"
-OPTIONS = """\
-# both daemons read this file
-log_file {log}
-log_level 1
-lock_file /run/ibacm.pid
-addr_prot acm
-route_prot sa
-loopback_prot local
-server_mode unix
-acme_plus_kernel_only no
-timeout 2000
-retries 4
-provider ibacmp default
-support_ips_in_addr_cfg 1
-"""
 IBACM, OURS, OTHER = "H1", "H2", "H3"
 # As a service manager does it: the socket is there first, and passed as descriptor 3.
 ACTIVATE = """\

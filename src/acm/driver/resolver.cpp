@@ -70,26 +70,26 @@ Result<std::unique_ptr<Resolver>> Resolver::start(const PortResolverOptions& opt
   auto state = std::make_unique<State>();
   state->epoch = options.epoch;
   state->wake.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  auto epoll = std::make_shared<UniqueFd>(epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
-  if (!state->wake.is_open() || !epoll->is_open() ||
-      epoll_ctl(epoll->value(), EPOLL_CTL_ADD, state->wake.value(), &event) != 0 ||
-      epoll_ctl(epoll->value(), EPOLL_CTL_ADD, (*opened)->fd(), &event) != 0) {
+  if (!state->wake.is_open() || !epoll.is_open() ||
+      epoll_ctl(epoll.value(), EPOLL_CTL_ADD, state->wake.value(), &event) != 0 ||
+      epoll_ctl(epoll.value(), EPOLL_CTL_ADD, (*opened)->fd(), &event) != 0) {
     return fail(Error::system(Errc::NoResources, errno, "making the resolver's descriptors"));
   }
   // The thread has the resolver alone, so that it dies there.
-  std::shared_ptr<PortResolver> resolver(std::move(*opened));
-  auto thread = start_thread([resolver = std::move(resolver), epoll, raw = state.get()]() mutable {
-    Instant now = monotonic_now();
-    while (!raw->stop.load(std::memory_order_acquire) && resolver->progress(now)) {
-      wait(epoll->value(), resolver->poll_timeout(), now);
-      now = monotonic_now();
-    }
-    // The sockets close here: the ranks see that their resolver is gone.
-    resolver.reset();
-    raw->has_ended.store(true, std::memory_order_release);
-  });
+  auto thread = start_thread(
+      [resolver = std::move(*opened), epoll = std::move(epoll), raw = state.get()]() mutable {
+        Instant now = monotonic_now();
+        while (!raw->stop.load(std::memory_order_acquire) && resolver->progress(now)) {
+          wait(epoll.value(), resolver->poll_timeout(), now);
+          now = monotonic_now();
+        }
+        // The sockets close here: the ranks see that their resolver is gone.
+        resolver.reset();
+        raw->has_ended.store(true, std::memory_order_release);
+      });
   if (!thread) {
     return fail(thread.error());
   }

@@ -8,19 +8,18 @@
 #include <utility>
 #include <variant>
 
+#include "acm/engine/port_identity.hpp"
+
 namespace wireup::acm {
 namespace {
 
 constexpr std::string_view kProvider = "wireup";
 
-const verbs::PortInfo* active_port(const ServedPort& served) noexcept {
+/// Who the port is on the fabric; nullptr while it is not served.
+const PortIdentity* active_port(const ServedPort& served) noexcept {
   const PortResolver* resolver = served.resolver();
   const AcmPort* port = resolver == nullptr ? nullptr : resolver->port();
-  return port == nullptr ? nullptr : &port->info();
-}
-
-bool owns_lid(const verbs::PortInfo& info, Lid lid) noexcept {
-  return !lid.is_zero() && lid.value() >> info.lmc == info.lid.value() >> info.lmc;
+  return port == nullptr ? nullptr : &port->engine().port();
 }
 
 bool is_zero(const Gid& gid) noexcept {
@@ -28,11 +27,11 @@ bool is_zero(const Gid& gid) noexcept {
 }
 
 bool has_address(const ServedPort& served, const mad::AcmAddress& address) {
-  if (const verbs::PortInfo* info = active_port(served)) {
-    if (address.as_gid() == info->gid) {
+  if (const PortIdentity* port = active_port(served)) {
+    if (address.as_gid() == port->gid) {
       return true;
     }
-    if (const auto lid = address.as_lid(); lid.has_value() && owns_lid(*info, *lid)) {
+    if (const auto lid = address.as_lid(); lid.has_value() && has_lid(*port, *lid)) {
       return true;
     }
   }
@@ -47,15 +46,14 @@ struct SaQuestion {
   std::uint64_t mask = 0;
 };
 
-SaQuestion question_for_sa(const mad::PathRecord& given, const PortResolver& resolver,
-                           bool exactly) {
+SaQuestion question_for_sa(const mad::PathRecord& given, const PortIdentity& port, bool exactly) {
   SaQuestion question{given, 0};
   mad::PathRecord& record = question.record;
   if (is_zero(record.sgid) && record.slid.is_zero()) {
-    record.sgid = resolver.port()->info().gid;
+    record.sgid = port.gid;
   }
   if (record.pkey.value() == 0) {
-    record.pkey = resolver.port()->engine().port().pkey;
+    record.pkey = port.pkey;
   }
   record.reversible = record.reversible || !exactly;
   record.numb_path = 1;
@@ -210,16 +208,15 @@ void ClientService::handle_address(ClientId client, const ClientRequest& request
 
 std::optional<std::size_t> ClientService::endpoint_for(const mad::PathRecord& path) const {
   for (std::size_t i = 0; i < endpoints_.size(); ++i) {
-    const verbs::PortInfo* info = active_port(*endpoints_[i].port);
-    if (info == nullptr) {
+    const PortIdentity* port = active_port(*endpoints_[i].port);
+    if (port == nullptr) {
       continue;
     }
-    const PKey pkey = endpoints_[i].port->resolver()->port()->engine().port().pkey;
-    const bool is_source = !is_zero(path.sgid)    ? path.sgid == info->gid
-                           : !path.slid.is_zero() ? owns_lid(*info, path.slid)
-                           : !is_zero(path.dgid)  ? path.dgid.prefix() == info->gid.prefix()
+    const bool is_source = !is_zero(path.sgid)    ? path.sgid == port->gid
+                           : !path.slid.is_zero() ? has_lid(*port, path.slid)
+                           : !is_zero(path.dgid)  ? path.dgid.prefix() == port->gid.prefix()
                                                   : true;
-    if (is_source && (path.pkey.value() == 0 || path.pkey.partition() == pkey.partition())) {
+    if (is_source && (path.pkey.value() == 0 || path.pkey.partition() == port->pkey.partition())) {
       return i;
     }
   }
@@ -259,7 +256,8 @@ void ClientService::handle_path(ClientId client, const ClientRequest& request,
     return;
   }
   count(*endpoint, ClientCounter::RouteQueries);
-  const SaQuestion sa = question_for_sa(path, resolver, question.query_sa);
+  const SaQuestion sa =
+      question_for_sa(path, *active_port(*endpoints_[*endpoint].port), question.query_sa);
   const PortResolver::AskId id = next_ask_++;
   waiting_.emplace(id, waiting);
   resolver.ask_sa(id, sa.record, sa.mask, now);
@@ -297,12 +295,7 @@ void ClientService::handle_endpoint(ClientId client, const ClientRequest& reques
     reply.device = info.node_guid;
     reply.port = info.port;
     reply.ports = served.device_ports();
-    const auto index = info.pkey_index(served.options().pkey.value_or(PKey(0xFFFF)));
-    reply.pkey =
-        served.options().pkey.value_or(info.pkeys.empty() ? PKey(0xFFFF) : info.pkeys.front());
-    if (index.has_value() && *index < info.pkeys.size() && served.options().pkey.has_value()) {
-      reply.pkey = info.pkeys[*index];
-    }
+    reply.pkey = served.table_pkey().value_or(served.wanted_pkey());
     reply.provider = kProvider;
     for (const mad::AcmAddress& address : served.options().locals) {
       reply.addresses.push_back(value_text(address));

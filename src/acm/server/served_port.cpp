@@ -60,20 +60,29 @@ Result<> ServedPort::look_at_port() {
   return {};
 }
 
+PKey ServedPort::wanted_pkey() const noexcept {
+  const bool has_table = info_.has_value() && !info_->pkeys.empty();
+  return options_.pkey.value_or(has_table ? info_->pkeys.front() : PKey(0xFFFF));
+}
+
+std::optional<PKey> ServedPort::table_pkey() const noexcept {
+  const auto index = info_.has_value() ? info_->pkey_index(wanted_pkey()) : std::nullopt;
+  return index.has_value() && *index < info_->pkeys.size() ? std::optional(info_->pkeys[*index])
+                                                           : std::nullopt;
+}
+
 Result<> ServedPort::start(Instant now) {
   if (auto looked = look_at_port(); !looked) {
     return looked;
   }
-  const PKey wanted =
-      options_.pkey.value_or(info_->pkeys.empty() ? PKey(0xFFFF) : info_->pkeys.front());
-  const auto index = info_->pkey_index(wanted);
-  if (!index.has_value() || *index >= info_->pkeys.size()) {
+  const PKey wanted = wanted_pkey();
+  const auto found = table_pkey();
+  if (!found.has_value()) {
     return wireup::fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
                                     info_->name().data(), wanted.value()));
   }
-  const PKey table_pkey = info_->pkeys[*index];
-  auto directory = NodeDirectory::open(options_.directory, options_.cache_directory,
-                                       info_->port_guid, table_pkey);
+  auto directory =
+      NodeDirectory::open(options_.directory, options_.cache_directory, info_->port_guid, *found);
   if (!directory) {
     return wireup::fail(directory.error());
   }
@@ -90,7 +99,7 @@ Result<> ServedPort::start(Instant now) {
     return wireup::fail(Error::make(Errc::Busy,
                                     "%s, P_Key 0x%04x is served by another service of this node: "
                                     "end it, or leave the port out here",
-                                    info_->name().data(), table_pkey.value()));
+                                    info_->name().data(), found->value()));
   }
   std::uint64_t epoch = lock_->epoch();
   auto locked = lock_->try_lock(epoch);
@@ -107,7 +116,7 @@ Result<> ServedPort::start(Instant now) {
     return wireup::fail(Error::make(Errc::Busy,
                                     "%s, P_Key 0x%04x: another process has just become the "
                                     "node's resolver",
-                                    info_->name().data(), table_pkey.value()));
+                                    info_->name().data(), found->value()));
   }
   auto resolver =
       PortResolver::open({std::move(*directory), epoch, options_.device, options_.port, wanted,

@@ -52,6 +52,10 @@ class ServedPort {
   [[nodiscard]] const Options& options() const noexcept { return options_; }
   /// As of the last look; nothing before the device was seen.
   [[nodiscard]] const std::optional<verbs::PortInfo>& info() const noexcept { return info_; }
+  /// The P_Key that was asked for, as it was written, or entry 0 of the port's table.
+  [[nodiscard]] PKey wanted_pkey() const noexcept;
+  /// How it stands in the table as of the last look, where the membership may differ.
+  [[nodiscard]] std::optional<PKey> table_pkey() const noexcept;
   /// Ports of the device.
   [[nodiscard]] std::uint8_t device_ports() const noexcept { return device_ports_; }
 

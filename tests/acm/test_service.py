@@ -44,7 +44,7 @@ print(*(struct.unpack(">Q", got[at + 8:at + 16])[0] for at in range(0, len(got),
 """
 
 
-class Service(ManagementTest):
+class Services(ManagementTest):
     """ibacm on H1, wireup on H2 and H3. Host N is nodeN and 10.77.0.N."""
 
     options = ("--hosts", 3)
@@ -93,6 +93,8 @@ class Service(ManagementTest):
         leaves = [count for name, count in groups.items() if name.startswith("leaf")]
         return len(leaves) > 1 and min(leaves) > 0
 
+
+class Service(Services):
     def gid(self, host: str) -> str:
         return f"fe80::5b00:0:0:{host[1:]}01"
 
@@ -187,8 +189,12 @@ class Life(ManagementTest):
 
     options = ("--hosts", 2)
 
+    @staticmethod
+    def command() -> "list[object]":
+        return [WIREUP, "serve"]
+
     def serve(self) -> Background:
-        return Background(self.fabric, "H1", WIREUP, "serve", seconds=120)
+        return Background(self.fabric, "H1", *self.command(), seconds=120)
 
     def test_a_socket_that_is_passed(self) -> None:
         path = "/run/passed.sock"

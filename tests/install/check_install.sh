@@ -27,6 +27,7 @@ while read -r file; do
     ./include/wireup/*.h | ./include/wireup/*.hpp) ;;
     */libwireup.so | */libwireup.so.N | */pkgconfig/wireup.pc) ;;
     */cmake/wireup/wireup*.cmake) ;;
+    */libibacm.so | */libibacm.so.N | ./include/infiniband/ib_acm.h | */man3/ib_acm_*.3) ;;
     ./bin/wireup | */man8/wireup-*.8 | */systemd/system/wireup.service | */systemd/system/wireup.socket) ;;
     *) fail "installs $file, which nobody asked for" ;;
   esac

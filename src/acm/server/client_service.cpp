@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "acm/engine/port_identity.hpp"
+#include "acm/server/sa_question.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -37,45 +38,6 @@ bool has_address(const ServedPort& served, const mad::AcmAddress& address) {
   }
   const auto& locals = served.options().locals;
   return std::find(locals.begin(), locals.end(), address) != locals.end();
-}
-
-/// What the SA is asked with: what the client gave, and what every question needs (our own end,
-/// the partition, one path that works both ways).
-struct SaQuestion {
-  mad::PathRecord record;
-  std::uint64_t mask = 0;
-};
-
-SaQuestion question_for_sa(const mad::PathRecord& given, const PortIdentity& port, bool exactly) {
-  SaQuestion question{given, 0};
-  mad::PathRecord& record = question.record;
-  if (is_zero(record.sgid) && record.slid.is_zero()) {
-    record.sgid = port.gid;
-  }
-  if (record.pkey.value() == 0) {
-    record.pkey = port.pkey;
-  }
-  record.reversible = record.reversible || !exactly;
-  record.numb_path = 1;
-  const auto ask = [&question](bool is_given, std::uint64_t bits) {
-    question.mask |= is_given ? bits : 0;
-  };
-  using namespace mad::path_mask;
-  ask(record.service_id.value() != 0, kServiceId);
-  ask(!is_zero(record.dgid), kDgid);
-  ask(!is_zero(record.sgid), kSgid);
-  ask(!record.dlid.is_zero(), kDlid);
-  ask(!record.slid.is_zero(), kSlid);
-  ask(record.traffic_class != 0, kTrafficClass);
-  ask(record.reversible, kReversible);
-  ask(true, kNumbPath | kPKey);
-  ask(record.qos_class != 0, kQosClass);
-  // An SL is a demand: of 0 nobody knows whether it was meant.
-  ask(record.sl.value() != 0, kSl);
-  ask(record.mtu != 0, kMtuSelector | kMtu);
-  ask(record.rate != 0, kRateSelector | kRate);
-  ask(exactly && record.packet_lifetime != 0, kPacketLifetimeSelector | kPacketLifetime);
-  return question;
 }
 
 ClientStatus status_of(const Error& error) noexcept {
@@ -256,8 +218,8 @@ void ClientService::handle_path(ClientId client, const ClientRequest& request,
     return;
   }
   count(*endpoint, ClientCounter::RouteQueries);
-  const SaQuestion sa =
-      question_for_sa(path, *active_port(*endpoints_[*endpoint].port), question.query_sa);
+  const PortIdentity& own = *active_port(*endpoints_[*endpoint].port);
+  const SaQuestion sa = question_for_sa(path, own.gid, own.pkey, question.query_sa);
   const PortResolver::AskId id = next_ask_++;
   waiting_.emplace(id, waiting);
   resolver.ask_sa(id, sa.record, sa.mask, now);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.hpp"
+#include "mad/path_record.hpp"
+#include "verbs/device.hpp"
+#include "verbs/port_info.hpp"
+
+namespace wireup::acm {
+
+/// Errc::NoDevice: there is no such port.
+[[nodiscard]] Result<verbs::PortInfo> query_port(const std::string& device, std::uint8_t port);
+
+/// A device of this host with the port of it that is meant.
+struct LocalPort {
+  verbs::Device device;
+  verbs::PortInfo info;
+};
+
+/// The port that a path begins at: the one with its SGID, else its SLID, else an ACTIVE one of the
+/// subnet of its DGID, else the first ACTIVE one. Errc::NotFound: none of this host's.
+[[nodiscard]] Result<LocalPort> open_port_of(const mad::PathRecord& path);
+[[nodiscard]] Result<verbs::PortInfo> find_port(const mad::PathRecord& path);
+
+/// The device of this GUID. Errc::NoDevice: there is none.
+[[nodiscard]] Result<verbs::Device> open_device(Guid guid);
+
+}  // namespace wireup::acm

@@ -107,7 +107,8 @@ typedef enum wireup_path_origin {
   WIREUP_PATH_LOCAL = 1,         /**< both ends are the same port */
   WIREUP_PATH_ACM_MULTICAST = 2, /**< resolved by ACM's multicast */
   WIREUP_PATH_SA_QUERY = 3,      /**< a PathRecord of the subnet administrator */
-  WIREUP_PATH_CARD = 4           /**< put together from the two cards, without the fabric's word */
+  WIREUP_PATH_CARD = 4,          /**< put together from the two cards, without the fabric's word */
+  WIREUP_PATH_PRELOADED = 5      /**< from a file: OpenSM's dump of path records */
 } wireup_path_origin_t;
 
 /** A thread of wireup's own makes progress, so that connects are answered while the caller

@@ -111,6 +111,8 @@ const char* wireup_path_origin_str(wireup_path_origin_t origin) {
       return "sa_query";
     case WIREUP_PATH_CARD:
       return "card";
+    case WIREUP_PATH_PRELOADED:
+      return "preloaded";
   }
   return "unknown";
 }

@@ -236,5 +236,75 @@ class Life(ManagementTest):
             peer.end()
 
 
+class Preloaded(ManagementTest):
+    """Paths and names from files: nobody is asked, not even the SA, and the peer runs no ACM."""
+
+    options = ("--hosts", 2)
+
+    def write_files(self, place: Path, own_lid: int) -> "list[object]":
+        there = self.lid("H2")
+        (place / "routes").write_text(
+            f'Channel Adapter 0x5b00000000000101, base LID {own_lid}, "H1 HCA-1", port 1\n'
+            "# LID  : SL : MTU : RATE\n"
+            f"0x{own_lid:04x} : 0  : 4   : 16\n"
+            f"0x{there:04x} : 5  : 4   : 16\n"
+            "\n"
+            f'Channel Adapter 0x5b00000000000201, base LID {there}, "H2 HCA-1", port 1\n'
+            "# LID  : SL : MTU : RATE\n"
+            f"0x{own_lid:04x} : 6  : 4   : 16\n"
+        )
+        (place / "hosts").write_text("node2 fe80::5b00:0:0:201\n10.77.0.2 fe80::5b00:0:0:201\n")
+        (place / "options").write_text(
+            f"route_preload full_opensm_v1\nroute_data_file {place}/routes\n"
+            f"addr_preload acm_hosts\naddr_data_file {place}/hosts\nsupport_ips_in_addr_cfg 1\n"
+        )
+        (place / "addresses").write_text(
+            "node1 softhca0 1 default\n10.77.0.1 softhca0 1 default\n"
+        )
+        files = ["--options", place / "options", "--addresses", place / "addresses"]
+        return [WIREUP, "serve", *files]
+
+    def path_to(self, kind: str, target: object, source: object) -> str:
+        words = ("ib_acme", "-f", kind, "-s", source, "-d", target, "-S", SOCKET)
+        return self.fabric.run("H1", *words, seconds=40).out
+
+    def wait_for_service(self, service: Background) -> None:
+        self.eventually(lambda: "serving softhca0" in service.output, "the port is served")
+
+    def test_all_kinds_of_addresses(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="wireup-preload-") as place:
+            command = self.write_files(Path(place), self.lid("H1"))
+            with Background(self.fabric, "H1", *command) as service:
+                self.wait_for_service(service)
+                before = self.fabric.stats()["total"]
+                for kind, target, source in (
+                    ("n", "node2", "node1"),
+                    ("i", "10.77.0.2", "10.77.0.1"),
+                    ("g", "fe80::5b00:0:0:201", "fe80::5b00:0:0:101"),
+                    ("l", self.lid("H2"), self.lid("H1")),
+                ):
+                    out = self.path_to(kind, target, source)
+                    self.assertRegex(out, rf"dlid: {self.lid('H2')}\n", out)
+                    # The SL is the file's: this fabric's own paths have SL 0.
+                    self.assertRegex(out, r"sl: 5\n", out)
+                after = self.fabric.stats()["total"]
+                self.assertEqual(after["sa_path_queries"], before["sa_path_queries"])
+                rank = Client(self.fabric, "H1")
+                try:
+                    path = rank.path("resolve fe80::5b00:0:0:201 20000")
+                    self.assertEqual((path["origin"], path["sl"]), ("preloaded", "5"))
+                finally:
+                    rank.end()
+
+    def test_a_dump_of_another_lid_is_not_used(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="wireup-preload-") as place:
+            command = self.write_files(Path(place), self.lid("H1") + 100)
+            with Background(self.fabric, "H1", *command) as service:
+                self.wait_for_service(service)
+                self.eventually(lambda: "routes" in service.output, "the stale dump is reported")
+                out = self.path_to("l", self.lid("H2"), self.lid("H1"))
+                self.assertRegex(out, r"sl: 0\n", out)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -63,6 +63,9 @@ void tell(const acm::NodeService::PortNews& news) {
   } else {
     spdlog::info("serving {} port {}", news.device, news.port);
   }
+  for (const Error& problem : news.problems) {
+    spdlog::warn("{} port {}: {}", news.device, news.port, problem.what());
+  }
 }
 
 /// What a service manager passed, or a socket of our own.

@@ -118,6 +118,17 @@ void PortResolver::open_port(Instant now) {
     fault_ = cache ? Error::system(Errc::NoResources, errno, "watching the resolver's port")
                    : cache.error();
     port_.reset();
+    return;
+  }
+  read_preloads(now);
+}
+
+void PortResolver::read_preloads(Instant now) {
+  const verbs::PortInfo& info = port_->info();
+  preloads_ = Preloads::read(options_.preloads,
+                             {info.gid, info.lid, port_->engine().port().pkey, info.subnet_timeout});
+  for (const auto& [gid, record] : preloads_.paths()) {
+    cache_->store(plain_key(gid), record, PathOrigin::Preloaded, now);
   }
 }
 
@@ -148,9 +159,16 @@ void PortResolver::ask(AskId id, const mad::AcmAddress& address, Instant deadlin
     answers_.push_back({id, fail(fault_)});
     return;
   }
-  asks_[address].push_back(id);
-  if (auto started = port_->resolve(address, std::min(deadline, now + kMaxWait), now); !started) {
-    answer_asks(address, fail(started.error()));
+  if (const auto path = known(address)) {
+    answers_.push_back({id, *path});
+    return;
+  }
+  // A name that a file gives a GID is asked for by that: its port need not know the name.
+  const auto gid = preloads_.gid(address);
+  const mad::AcmAddress target = gid.has_value() ? mad::AcmAddress::gid(*gid) : address;
+  asks_[target].push_back(id);
+  if (auto started = port_->resolve(target, std::min(deadline, now + kMaxWait), now); !started) {
+    answer_asks(target, fail(started.error()));
   }
 }
 
@@ -172,8 +190,22 @@ std::optional<PortResolver::Answer> PortResolver::poll_answer() {
   return answer;
 }
 
-std::optional<mad::PathRecord> PortResolver::known(const mad::AcmAddress& address) const {
-  return port_ == nullptr ? std::nullopt : port_->engine().path(address);
+std::optional<ResolvedPath> PortResolver::known(const mad::AcmAddress& address) const {
+  if (port_ == nullptr) {
+    return std::nullopt;
+  }
+  if (const mad::PathRecord* record = preloads_.path(address)) {
+    return ResolvedPath{*record, PathOrigin::Preloaded, cache_->generation(), Duration::zero()};
+  }
+  const auto record = port_->engine().path(address);
+  if (!record.has_value()) {
+    return std::nullopt;
+  }
+  // The engine does not keep where a path came from; its protocol tells.
+  const PathOrigin origin = options_.engine.route_protocol == RouteProtocol::Sa
+                                ? PathOrigin::SaQuery
+                                : PathOrigin::AcmMulticast;
+  return ResolvedPath{*record, origin, cache_->generation(), Duration::zero()};
 }
 
 void PortResolver::answer_asks(const mad::AcmAddress& address, const Result<ResolvedPath>& path) {
@@ -198,6 +230,7 @@ void PortResolver::handle_requests(Instant now) {
     } else if (port_ != nullptr) {
       cache_->remove(request->request.key);
       cache_->remove(plain_key(request->request.key.dgid));
+      preloads_.forget(request->request.key.dgid);
       port_->path_failed(mad::AcmAddress::gid(request->request.key.dgid));
     }
   }
@@ -217,6 +250,13 @@ void PortResolver::handle_resolve(const RankServer::Request& request, Instant no
                        "0x%04x now",
                        to_text(key.sgid).data(), key.pkey.value(), port_->info().name().data(),
                        to_text(plain.sgid).data(), plain.pkey.value()));
+    return;
+  }
+  const mad::PathRecord* preloaded = preloads_.path(mad::AcmAddress::gid(key.dgid));
+  if (preloaded != nullptr && key.sl.value_or(preloaded->sl) == preloaded->sl) {
+    cache_->store(key, *preloaded, PathOrigin::Preloaded, now);
+    server_.reply(request.rank, {key, ResolvedPath{*preloaded, PathOrigin::Preloaded,
+                                                   cache_->generation(), Duration::zero()}});
     return;
   }
   const Instant deadline = std::min(request.request.deadline, now + kMaxWait);
@@ -253,6 +293,7 @@ void PortResolver::handle_events(Instant now) {
       }
     } else if (std::holds_alternative<Invalidated>(*event)) {
       cache_->invalidate(basis());
+      read_preloads(now);
     }
   }
   while (const auto answer = port_->poll_sa_answer()) {

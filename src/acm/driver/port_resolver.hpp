@@ -13,6 +13,7 @@
 #include "acm/driver/acm_port.hpp"
 #include "acm/driver/node_directory.hpp"
 #include "acm/driver/node_lock.hpp"
+#include "acm/driver/preloads.hpp"
 #include "acm/driver/rank_server.hpp"
 #include "base/error.hpp"
 #include "base/result.hpp"
@@ -31,6 +32,8 @@ struct PortResolverOptions {
   Config engine;
   /// Names and IP addresses to answer for, besides the port's GID and LIDs.
   std::vector<mad::AcmAddress> locals;
+  /// Read whenever the port is opened or gets another LID.
+  PreloadFiles preloads;
 };
 
 /// The node's resolver for one port and partition, without a thread: it answers the node's ranks on
@@ -60,13 +63,15 @@ class PortResolver {
     AskId id = 0;
     Result<ResolvedPath> path;
   };
-  /// Resolves an address by ACM; one Answer with `id` follows, at `deadline` at the latest.
+  /// Resolves an address by what is preloaded or else by ACM; one Answer with `id` follows, at
+  /// `deadline` at the latest.
   void ask(AskId id, const mad::AcmAddress& address, Instant deadline, Instant now);
   /// Asks the SA for this record with this component mask; one Answer with `id` follows.
   void ask_sa(AskId id, const mad::PathRecord& record, std::uint64_t component_mask, Instant now);
   [[nodiscard]] std::optional<Answer> poll_answer();
   /// The path known now, without asking anybody.
-  [[nodiscard]] std::optional<mad::PathRecord> known(const mad::AcmAddress& address) const;
+  [[nodiscard]] std::optional<ResolvedPath> known(const mad::AcmAddress& address) const;
+  [[nodiscard]] const Preloads& preloads() const noexcept { return preloads_; }
 
   /// nullptr while there is none; fault() says why.
   [[nodiscard]] const AcmPort* port() const noexcept { return port_.get(); }
@@ -83,6 +88,7 @@ class PortResolver {
   PortResolver(const PortResolverOptions& options, NodeLock& lock, RankServer server,
                UniqueFd epoll) noexcept;
   void open_port(Instant now);
+  void read_preloads(Instant now);
   [[nodiscard]] Result<> open_cache();
   void handle_requests(Instant now);
   void handle_resolve(const RankServer::Request& request, Instant now);
@@ -101,6 +107,7 @@ class PortResolver {
   UniqueFd epoll_;
   std::unique_ptr<AcmPort> port_;
   std::optional<CacheWriter> cache_;
+  Preloads preloads_;
   /// Another resolver wrote the cache until a moment ago.
   bool keep_cache_ = false;
   /// Why there is no port; the answer to every request.

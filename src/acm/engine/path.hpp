@@ -23,9 +23,15 @@ struct PathKey {
 };
 
 /// Where a path came from. The numbers are stored in the node cache.
-enum class PathOrigin : std::uint8_t { Local = 1, AcmMulticast = 2, SaQuery = 3, Card = 4 };
+enum class PathOrigin : std::uint8_t {
+  Local = 1,
+  AcmMulticast = 2,
+  SaQuery = 3,
+  Card = 4,
+  Preloaded = 5,
+};
 
-/// "local", "acm_multicast", "sa_query", "card"; "unknown" for another number.
+/// "local", "acm_multicast", "sa_query", "card", "preloaded"; "unknown" for another number.
 [[nodiscard]] constexpr std::string_view origin_name(PathOrigin origin) noexcept {
   switch (origin) {
     case PathOrigin::Local:
@@ -36,6 +42,8 @@ enum class PathOrigin : std::uint8_t { Local = 1, AcmMulticast = 2, SaQuery = 3,
       return "sa_query";
     case PathOrigin::Card:
       return "card";
+    case PathOrigin::Preloaded:
+      return "preloaded";
   }
   return "unknown";
 }

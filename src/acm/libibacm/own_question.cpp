@@ -91,7 +91,7 @@ Result<mad::PathRecord> ask_fabric(const std::optional<mad::AcmAddress>& source,
   }
   auto resolver =
       PortResolver::open({std::move(*directory), epoch, chosen->device, chosen->port, wanted,
-                          chosen->cache_entries, chosen->engine, chosen->locals},
+                          chosen->cache_entries, chosen->engine, chosen->locals, chosen->preloads},
                          *lock, monotonic_now());
   if (!resolver) {
     return fail(resolver.error());

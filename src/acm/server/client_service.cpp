@@ -154,7 +154,7 @@ void ClientService::handle_address(ClientId client, const ClientRequest& request
   if (const auto known = resolver->known(question.destination)) {
     count(*endpoint, ClientCounter::AddressCacheHits);
     count(*endpoint, ClientCounter::RouteCacheHits);
-    answer(waiting, ResolvedPath{*known, PathOrigin::AcmMulticast, 0, Duration::zero()});
+    answer(waiting, *known);
     return;
   }
   count(*endpoint, ClientCounter::AddressQueries);
@@ -210,7 +210,7 @@ void ClientService::handle_path(ClientId client, const ClientRequest& request,
   const auto known = question.query_sa || !is_plain ? std::nullopt : resolver.known(destination);
   if (known.has_value()) {
     count(*endpoint, ClientCounter::RouteCacheHits);
-    answer(waiting, ResolvedPath{*known, PathOrigin::AcmMulticast, 0, Duration::zero()});
+    answer(waiting, *known);
     return;
   }
   if (question.no_delay) {

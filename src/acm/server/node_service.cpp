@@ -91,7 +91,11 @@ void NodeService::note_changes() {
     }
     watched.told = state;
     const ServedPort::Options& options = watched.port->options();
-    news_.push_back({options.device, options.port, fault});
+    PortNews news{options.device, options.port, fault, {}};
+    if (!fault.has_value()) {
+      news.problems = watched.port->resolver()->preloads().problems();
+    }
+    news_.push_back(std::move(news));
   }
 }
 

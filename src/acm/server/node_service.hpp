@@ -29,6 +29,8 @@ class NodeService {
     std::uint8_t port = 0;
     /// Nothing: it is served.
     std::optional<Error> fault;
+    /// What of the preloaded files could not be used.
+    std::vector<Error> problems;
   };
 
   /// `ports` may be empty: then every client is told that there is none.

@@ -120,7 +120,7 @@ Result<> ServedPort::start(Instant now) {
   }
   auto resolver =
       PortResolver::open({std::move(*directory), epoch, options_.device, options_.port, wanted,
-                          options_.cache_entries, options_.engine, options_.locals},
+                          options_.cache_entries, options_.engine, options_.locals, options_.preloads},
                          *lock_, now);
   if (!resolver) {
     return wireup::fail(resolver.error());

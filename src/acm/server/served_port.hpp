@@ -32,6 +32,7 @@ class ServedPort {
     std::optional<PKey> pkey;
     Config engine;
     std::vector<mad::AcmAddress> locals;
+    PreloadFiles preloads;
     std::uint32_t cache_entries = 16384;
     /// As NodeClientOptions.
     std::string directory;

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "acm/server/service_setup.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "acm/driver/text_file.hpp"
 #include "acm/files/options.hpp"
 #include "acm/files/port_addresses.hpp"
-#include "base/unique_fd.hpp"
 #include "verbs/device.hpp"
 
 namespace wireup::acm {
@@ -21,26 +19,21 @@ namespace {
 
 /// The text of `named`, else of `usual` if that exists.
 Result<std::optional<std::string>> read_file(const std::string& named, std::string_view usual) {
-  const std::string path = named.empty() ? std::string(usual) : named;
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_open()) {
-    if (named.empty() && (errno == ENOENT || errno == ENOTDIR)) {
-      return std::nullopt;
-    }
-    const Errc code = errno == ENOENT ? Errc::NotFound : Errc::NoPermission;
-    return fail(Error::system(code, errno, "reading %s", path.c_str()));
+  auto text = read_text_file(named.empty() ? std::string(usual) : named);
+  if (text) {
+    return std::move(*text);
   }
-  std::string text;
-  std::array<char, 65536> block;
-  ssize_t size = 0;
-  while ((size = read(fd.value(), block.data(), block.size())) != 0) {
-    if (size < 0 && errno != EINTR) {
-      return fail(Error::system(Errc::NoPermission, errno, "reading %s", path.c_str()));
-    }
-    text.append(block.data(), static_cast<std::size_t>(std::max<ssize_t>(0, size)));
+  if (named.empty() && text.error().is(Errc::NotFound)) {
+    return std::nullopt;
   }
-  return text;
+  return fail(text.error());
 }
+
+/// What all ports have in common.
+struct Common {
+  Config engine;
+  PreloadFiles preloads;
+};
 
 void keep(const Problems& problems, ServiceSetup& setup) {
   setup.problems.insert(setup.problems.end(), problems.first.begin(), problems.first.end());
@@ -48,7 +41,7 @@ void keep(const Problems& problems, ServiceSetup& setup) {
 
 /// The entry of a port and partition, made when it is new.
 ServedPort::Options& port_of(ServiceSetup& setup, const std::string& device, std::uint8_t port,
-                             std::optional<PKey> pkey, const Config& engine) {
+                             std::optional<PKey> pkey, const Common& common) {
   const auto same =
       std::find_if(setup.ports.begin(), setup.ports.end(), [&](const ServedPort::Options& each) {
         return each.device == device && each.port == port && each.pkey == pkey;
@@ -60,9 +53,21 @@ ServedPort::Options& port_of(ServiceSetup& setup, const std::string& device, std
   options.device = device;
   options.port = port;
   options.pkey = pkey;
-  options.engine = engine;
+  options.engine = common.engine;
+  options.preloads = common.preloads;
   setup.ports.push_back(std::move(options));
   return setup.ports.back();
+}
+
+PreloadFiles preloads_of(const AcmOptions& options) {
+  PreloadFiles files;
+  if (options.route_preload == RoutePreload::OpensmFullV1) {
+    files.routes = options.route_data_file.value_or(std::string(kRouteDataFile));
+  }
+  if (options.address_preload == AddressPreload::AcmHosts) {
+    files.hosts = options.address_data_file.value_or(std::string(kAddressDataFile));
+  }
+  return files;
 }
 
 void add_local(ServedPort::Options& port, const Result<mad::AcmAddress>& address) {
@@ -98,7 +103,7 @@ std::vector<verbs::PortInfo> find_ports() {
   return found;
 }
 
-void serve_all(ServiceSetup& setup, const Config& engine) {
+void serve_all(ServiceSetup& setup, const Common& common) {
   const std::vector<verbs::PortInfo> found = find_ports();
   auto first = std::find_if(found.begin(), found.end(),
                             [](const verbs::PortInfo& info) { return info.active; });
@@ -106,7 +111,7 @@ void serve_all(ServiceSetup& setup, const Config& engine) {
   const std::string host = short_host_name();
   std::size_t number = 0;
   for (auto info = found.begin(); info != found.end(); ++info) {
-    ServedPort::Options& port = port_of(setup, info->device, info->port, std::nullopt, engine);
+    ServedPort::Options& port = port_of(setup, info->device, info->port, std::nullopt, common);
     if (info == first) {
       add_local(port, mad::AcmAddress::name(host));
     }
@@ -122,16 +127,17 @@ Result<ServiceSetup> read_setup(const ServiceFiles& files) {
   if (!options_text) {
     return fail(options_text.error());
   }
-  Config engine;
+  Common common;
   // As ibacm's default. A service may ask the SA, and only the SA knows the SL and the rate of a
   // path on every fabric.
-  engine.route_protocol = RouteProtocol::Sa;
+  common.engine.route_protocol = RouteProtocol::Sa;
   IpAddresses ip_addresses = IpAddresses::Refused;
   if (options_text->has_value()) {
     const auto parsed = parse_options(
         **options_text, files.options.empty() ? kOptionsFile : std::string_view(files.options));
     keep(parsed.problems, setup);
-    apply(parsed.value, engine);
+    apply(parsed.value, common.engine);
+    common.preloads = preloads_of(parsed.value);
     if (parsed.value.support_ips_in_addr_cfg.value_or(false)) {
       ip_addresses = IpAddresses::Allowed;
     }
@@ -142,14 +148,14 @@ Result<ServiceSetup> read_setup(const ServiceFiles& files) {
   }
   if (!addresses_text->has_value()) {
     setup.origin = "the devices of this host";
-    serve_all(setup, engine);
+    serve_all(setup, common);
     return setup;
   }
   setup.origin = files.addresses.empty() ? std::string(kAddressFile) : files.addresses;
   const auto parsed = parse_port_addresses(**addresses_text, setup.origin, ip_addresses);
   keep(parsed.problems, setup);
   for (const PortAddress& line : parsed.value) {
-    add_local(port_of(setup, line.device, line.port, line.pkey, engine), line.address);
+    add_local(port_of(setup, line.device, line.port, line.pkey, common), line.address);
   }
   return setup;
 }

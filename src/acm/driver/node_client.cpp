@@ -194,9 +194,14 @@ void NodeClient::State::elect(Instant now) {
   if (!*locked) {
     return;
   }
-  auto started = Resolver::start(
-      {directory, epoch, port.device, port.port, options.pkey, options.cache_entries, Config{}, {}},
-      lock);
+  PortResolverOptions wanted;
+  wanted.directory = directory;
+  wanted.epoch = epoch;
+  wanted.device = port.device;
+  wanted.port = port.port;
+  wanted.pkey = options.pkey;
+  wanted.cache_entries = options.cache_entries;
+  auto started = Resolver::start(wanted, lock);
   if (!started) {
     last_error = started.error();
     lock.unlock(epoch);

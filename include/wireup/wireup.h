@@ -108,7 +108,9 @@ typedef enum wireup_path_origin {
   WIREUP_PATH_ACM_MULTICAST = 2, /**< resolved by ACM's multicast */
   WIREUP_PATH_SA_QUERY = 3,      /**< a PathRecord of the subnet administrator */
   WIREUP_PATH_CARD = 4,          /**< put together from the two cards, without the fabric's word */
-  WIREUP_PATH_PRELOADED = 5      /**< from a file: OpenSM's dump of path records */
+  WIREUP_PATH_PRELOADED = 5,     /**< from a file: OpenSM's dump of path records */
+  WIREUP_PATH_IBACM = 6,         /**< a running ibacm's answer on its socket */
+  WIREUP_PATH_KERNEL = 7         /**< a route that the kernel's rdma_cm resolved */
 } wireup_path_origin_t;
 
 /** A thread of wireup's own makes progress, so that connects are answered while the caller

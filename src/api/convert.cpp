@@ -35,6 +35,8 @@ static_assert(static_cast<int>(acm::PathOrigin::AcmMulticast) == WIREUP_PATH_ACM
 static_assert(static_cast<int>(acm::PathOrigin::SaQuery) == WIREUP_PATH_SA_QUERY);
 static_assert(static_cast<int>(acm::PathOrigin::Card) == WIREUP_PATH_CARD);
 static_assert(static_cast<int>(acm::PathOrigin::Preloaded) == WIREUP_PATH_PRELOADED);
+static_assert(static_cast<int>(acm::PathOrigin::Ibacm) == WIREUP_PATH_IBACM);
+static_assert(static_cast<int>(acm::PathOrigin::Kernel) == WIREUP_PATH_KERNEL);
 static_assert(static_cast<int>(Errc::InvalidArgument) == WIREUP_ERR_INVALID_ARGUMENT);
 static_assert(static_cast<int>(Errc::NoDevice) == WIREUP_ERR_NO_DEVICE);
 static_assert(static_cast<int>(Errc::NoPmix) == WIREUP_ERR_NO_PMIX);

@@ -113,6 +113,10 @@ const char* wireup_path_origin_str(wireup_path_origin_t origin) {
       return "card";
     case WIREUP_PATH_PRELOADED:
       return "preloaded";
+    case WIREUP_PATH_IBACM:
+      return "ibacm";
+    case WIREUP_PATH_KERNEL:
+      return "kernel";
   }
   return "unknown";
 }

@@ -33,6 +33,17 @@ PathKey sample_key() {
   return key;
 }
 
+RankQuestion sample_question() {
+  return {sample_key(), std::nullopt};
+}
+
+RankQuestion question_by_name() {
+  RankQuestion question = sample_question();
+  question.key.dgid = Gid();
+  question.address = *mad::AcmAddress::name("node7");
+  return question;
+}
+
 ServiceReply good_reply() {
   ResolvedPath path;
   path.record.dgid = sample_key().dgid;
@@ -40,37 +51,44 @@ ServiceReply good_reply() {
   path.origin = PathOrigin::AcmMulticast;
   path.generation = 4;
   path.age = seconds(2);
-  return {sample_key(), path};
+  return {sample_question(), path};
 }
 
 TEST(ServiceMessage, RequestsComeBack) {
   for (const ServiceOp op : {ServiceOp::Resolve, ServiceOp::PathFailed}) {
-    const ServiceRequest request{op, sample_key(), Instant(seconds(12))};
+    const ServiceRequest request{op, sample_question(), Instant(seconds(12))};
     const auto decoded = decode_request(encode(request));
     ASSERT_TRUE(decoded.has_value());
     EXPECT_EQ(*decoded, request);
   }
-  ServiceRequest plain{ServiceOp::Resolve, sample_key(), Instant()};
-  plain.key.sl.reset();
+  ServiceRequest plain{ServiceOp::Resolve, sample_question(), Instant()};
+  plain.question.key.sl.reset();
   EXPECT_EQ(*decode_request(encode(plain)), plain);
+  const ServiceRequest by_name{ServiceOp::Resolve, question_by_name(), Instant(seconds(1))};
+  EXPECT_EQ(*decode_request(encode(by_name)), by_name);
 }
 
 TEST(ServiceMessage, RepliesComeBack) {
   const auto decoded = decode_reply(encode(good_reply()));
   ASSERT_TRUE(decoded.has_value());
-  EXPECT_EQ(decoded->key, sample_key());
+  EXPECT_EQ(decoded->question.key, sample_key());
   ASSERT_TRUE(decoded->path.has_value());
   EXPECT_EQ(*decoded->path, *good_reply().path);
 
+  const auto by_name = decode_reply(encode({question_by_name(), good_reply().path}));
+  ASSERT_TRUE(by_name.has_value());
+  EXPECT_EQ(by_name->question, question_by_name());
+
   const Error error = Error::make(Errc::NoSubnetManager, "softhca0 port 1: SM LID 1 is silent");
-  const auto failed = decode_reply(encode({sample_key(), fail(error)}));
+  const auto failed = decode_reply(encode({sample_question(), fail(error)}));
   ASSERT_TRUE(failed.has_value());
   ASSERT_FALSE(failed->path.has_value());
   EXPECT_EQ(failed->path.error(), error);
 }
 
 TEST(ServiceMessage, HostileRequests) {
-  const ServiceRequestBytes good = encode({ServiceOp::Resolve, sample_key(), Instant(seconds(1))});
+  const ServiceRequestBytes good =
+      encode({ServiceOp::Resolve, sample_question(), Instant(seconds(1))});
   const auto refused = [&](std::size_t at, std::uint8_t value) {
     ServiceRequestBytes bytes = good;
     bytes[at] = value;
@@ -80,7 +98,9 @@ TEST(ServiceMessage, HostileRequests) {
   EXPECT_TRUE(refused(4, 0)) << "operation";
   EXPECT_TRUE(refused(4, 0x81)) << "a reply's operation";
   EXPECT_TRUE(refused(5, 16)) << "SL";
-  EXPECT_TRUE(refused(48, 0x80)) << "negative deadline";
+  EXPECT_TRUE(refused(48, 6)) << "kind of the address";
+  EXPECT_TRUE(refused(48, 1)) << "an empty name";
+  EXPECT_TRUE(refused(120, 0x80)) << "negative deadline";
   for (std::size_t size = 0; size < good.size(); ++size) {
     const std::vector<std::uint8_t> cut(good.begin(),
                                         good.begin() + static_cast<std::ptrdiff_t>(size));
@@ -95,7 +115,7 @@ TEST(ServiceMessage, HostileReplies) {
   for (std::uint64_t round = 0; round < rounds; ++round) {
     ServiceReplyBytes bytes = good;
     for (std::uint64_t changes = 1 + rng.below(5); changes > 0; --changes) {
-      bytes[rng.below(2) == 0 ? rng.below(72) : rng.below(bytes.size())] =
+      bytes[rng.below(2) == 0 ? rng.below(144) : rng.below(bytes.size())] =
           static_cast<std::uint8_t>(rng.next());
     }
     const auto decoded = decode_reply(bytes);
@@ -229,7 +249,7 @@ TEST_F(RankServerTest, CarriesRequestsAndReplies) {
   const UniqueFd one = connect();
   const UniqueFd two = connect();
   EXPECT_EQ(server_->ranks(), 2U);
-  const ServiceRequest request{ServiceOp::Resolve, sample_key(), Instant(seconds(3))};
+  const ServiceRequest request{ServiceOp::Resolve, sample_question(), Instant(seconds(3))};
   ASSERT_EQ(send_packet(two.value(), encode(request)), SendOutcome::Sent);
   server_->progress();
   const auto received = server_->poll_request();
@@ -261,7 +281,7 @@ TEST_F(RankServerTest, WhoBreaksTheFormatIsDroppedAlone) {
 
 TEST_F(RankServerTest, ARankThatGoesIsReported) {
   UniqueFd one = connect();
-  ASSERT_EQ(send_packet(one.value(), encode({ServiceOp::Resolve, sample_key(), Instant()})),
+  ASSERT_EQ(send_packet(one.value(), encode({ServiceOp::Resolve, sample_question(), Instant()})),
             SendOutcome::Sent);
   server_->progress();
   const auto request = server_->poll_request();
@@ -275,7 +295,7 @@ TEST_F(RankServerTest, ARankThatGoesIsReported) {
 TEST_F(RankServerTest, RepliesWaitForARankThatDoesNotRead) {
   const UniqueFd slow = connect();
   const UniqueFd other = connect();
-  ASSERT_EQ(send_packet(slow.value(), encode({ServiceOp::Resolve, sample_key(), Instant()})),
+  ASSERT_EQ(send_packet(slow.value(), encode({ServiceOp::Resolve, sample_question(), Instant()})),
             SendOutcome::Sent);
   server_->progress();
   const auto request = server_->poll_request();
@@ -285,7 +305,7 @@ TEST_F(RankServerTest, RepliesWaitForARankThatDoesNotRead) {
     server_->reply(request->rank, good_reply());
   }
   // The other rank is served meanwhile.
-  ASSERT_EQ(send_packet(other.value(), encode({ServiceOp::Resolve, sample_key(), Instant()})),
+  ASSERT_EQ(send_packet(other.value(), encode({ServiceOp::Resolve, sample_question(), Instant()})),
             SendOutcome::Sent);
   server_->progress();
   EXPECT_TRUE(server_->poll_request().has_value());

@@ -119,6 +119,16 @@ class Resolving(FabricCase):
         self.assertEqual(self.stat("sa_path_queries"), queries)
         self.compare_with_the_sa(there)
 
+    def test_a_demanded_sl_comes_from_the_sa(self) -> None:
+        one, two = self.client("H1"), self.client("H2")
+        two.path(f"resolve {one.gid} 10000")
+        any_sl = one.path(f"resolve {two.gid} 10000")
+        self.assertEqual((any_sl["origin"], any_sl["sl"]), ("acm_multicast", "0"))
+        path = one.path(f"resolve {two.gid} 10000 3")
+        self.assertEqual((path["origin"], path["sl"]), ("sa_query", "3"))
+        self.assertEqual(path["dlid"], any_sl["dlid"])
+        self.assertEqual(one.path(f"lookup {two.gid}")["sl"], "0")
+
     def compare_with_the_sa(self, path: "dict[str, str]") -> None:
         done = self.fabric.run(
             "H1", "saquery", "PR", "--slid", path["slid"], "--dlid", path["dlid"]

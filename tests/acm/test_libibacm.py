@@ -3,7 +3,17 @@
 import re
 import unittest
 
-from test_service import BUILD, IBACM, OURS, SOCKET, Background, Life, ManagementTest, Services
+from test_service import (  # noqa: E402
+    BUILD,
+    IBACM,
+    OURS,
+    SOCKET,
+    Background,
+    Client,
+    Life,
+    ManagementTest,
+    Services,
+)
 
 CALLER = BUILD / "tests" / "acm" / "libibacm_caller"
 
@@ -90,6 +100,13 @@ class Alone(ManagementTest):
             resolves(self, "H1", "H2", "name", "H2", "H1")
             resolves(self, "H1", "H2", "name", "H2")
             completes(self, "H1", "H2")
+            # A rank is the node's resolver: it is asked.
+            rank = Client(self.fabric, "H1")
+            try:
+                self.eventually(lambda: rank.ask("resolver") == "yes", "the rank resolves")
+                resolves(self, "H1", "H2", "name", "H2", "H1")
+            finally:
+                rank.end()
             done = self.fabric.run("H1", CALLER, "name", "H2", "H9", seconds=40)
             self.assertEqual(done.out, "failed resolving: Cannot assign requested address\n")
 

@@ -180,6 +180,15 @@ class Service(Services):
             self.assertEqual(path["origin"], "sa_query")
             self.assertEqual(rank.ask("resolver"), "no")
             self.assertEqual(rank.path(f"lookup {self.gid(IBACM)}")["dlid"], path["dlid"])
+            for address in ("node3", "10.77.0.3"):
+                self.assertEqual(
+                    rank.path(f"address {address} 20000")["dlid"], str(self.lid(OTHER))
+                )
+            # What a name taught is known by its GID as well.
+            self.assertEqual(
+                rank.path(f"lookup {self.gid(OTHER)}")["dlid"], str(self.lid(OTHER))
+            )
+            self.assertIn("node77", rank.ask("address node77 3000"))
         finally:
             rank.end()
 

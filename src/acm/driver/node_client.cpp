@@ -44,7 +44,7 @@ constexpr int kRepliesPerTurn = 1024;
 struct NodeClient::State {
   struct Pending {
     /// As the caller wrote it.
-    PathKey asked;
+    RankQuestion asked;
     Instant deadline;
     bool is_sent = false;
   };
@@ -63,7 +63,7 @@ struct NodeClient::State {
   UniqueFd socket;
   /// The socket's queue was full: it is watched for room.
   bool wants_room = false;
-  std::map<PathKey, Pending> pending;
+  std::map<RankQuestion, Pending> pending;
   std::deque<Resolution> done;
   Instant next_connect;
   Duration reconnect_wait = kFirstReconnect;
@@ -79,6 +79,7 @@ struct NodeClient::State {
   State& operator=(const State&) = delete;
 
   [[nodiscard]] std::optional<PathKey> normalise(PathKey key) const noexcept;
+  [[nodiscard]] Error other_port(const PathKey& key) const noexcept;
   [[nodiscard]] ResolvedPath local() const noexcept;
   void end_resolver();
   void watch(Instant now);
@@ -92,7 +93,8 @@ struct NodeClient::State {
   bool watch_room(bool wanted) noexcept;
   void receive(Instant now);
   void handle_reply(const ServiceReply& reply);
-  void finish(std::map<PathKey, Pending>::iterator at, const Result<ResolvedPath>& path);
+  void request(const RankQuestion& asked, const RankQuestion& wanted, Instant deadline);
+  void finish(std::map<RankQuestion, Pending>::iterator at, const Result<ResolvedPath>& path);
   void expire(Instant now);
 };
 
@@ -102,6 +104,14 @@ std::optional<PathKey> NodeClient::State::normalise(PathKey key) const noexcept 
   }
   key.pkey = table_pkey;
   return key;
+}
+
+Error NodeClient::State::other_port(const PathKey& key) const noexcept {
+  return Error::make(Errc::InvalidArgument,
+                     "a path from GID %s, P_Key 0x%04x was asked for, but %s has GID %s, "
+                     "P_Key 0x%04x",
+                     to_text(key.sgid).data(), key.pkey.value(), port.name().data(),
+                     to_text(port.gid).data(), table_pkey.value());
 }
 
 ResolvedPath NodeClient::State::local() const noexcept {
@@ -235,7 +245,7 @@ void NodeClient::State::connected(UniqueFd fd, Instant now) {
 void NodeClient::State::disconnect(Instant now) {
   // Closing takes it out of the epoll set.
   socket.reset();
-  for (auto& [key, waiting] : pending) {
+  for (auto& [question, waiting] : pending) {
     waiting.is_sent = false;
   }
   next_connect = now;
@@ -253,12 +263,12 @@ void NodeClient::State::open_cache() {
 }
 
 void NodeClient::State::send_pending(Instant now) {
-  for (auto& [key, waiting] : pending) {
+  for (auto& [question, waiting] : pending) {
     if (waiting.is_sent) {
       continue;
     }
     ServiceRequest request;
-    request.key = key;
+    request.question = question;
     const Duration left = std::max(Duration::zero(), waiting.deadline - now);
     request.deadline = waiting.deadline - std::min(left / 4, kAnswerMargin);
     switch (send_packet(socket.value(), encode(request))) {
@@ -310,15 +320,27 @@ void NodeClient::State::receive(Instant now) {
 }
 
 void NodeClient::State::handle_reply(const ServiceReply& reply) {
-  const auto at = pending.find(reply.key);
+  const auto at = pending.find(reply.question);
   if (at != pending.end()) {
     finish(at, reply.path);
   }
 }
 
-void NodeClient::State::finish(std::map<PathKey, Pending>::iterator at,
+void NodeClient::State::request(const RankQuestion& asked, const RankQuestion& wanted,
+                                Instant deadline) {
+  const auto [at, is_new] = pending.try_emplace(wanted, Pending{asked, deadline, false});
+  if (!is_new && deadline > at->second.deadline) {
+    at->second.deadline = deadline;
+    at->second.is_sent = false;
+  }
+  if (socket.is_open()) {
+    send_pending(monotonic_now());
+  }
+}
+
+void NodeClient::State::finish(std::map<RankQuestion, Pending>::iterator at,
                                const Result<ResolvedPath>& path) {
-  done.push_back({at->second.asked, path});
+  done.push_back({at->second.asked.key, at->second.asked.address, path});
   pending.erase(at);
 }
 
@@ -329,9 +351,9 @@ void NodeClient::State::expire(Instant now) {
       continue;
     }
     if (here->second.is_sent) {
-      finish(here, fail(Error::make(Errc::Timeout,
-                                    "the node's resolver did not answer for GID %s in time",
-                                    to_text(here->first.dgid).data())));
+      finish(here,
+             fail(Error::make(Errc::Timeout, "the node's resolver did not answer for %s in time",
+                              to_text(here->first).c_str())));
     } else {
       finish(here, fail(last_error));
     }
@@ -403,25 +425,24 @@ std::optional<ResolvedPath> NodeClient::lookup(const PathKey& key) const {
 Result<> NodeClient::request(const PathKey& key, Instant deadline) {
   const auto wanted = state_->normalise(key);
   if (!wanted.has_value()) {
-    return fail(Error::make(Errc::InvalidArgument,
-                            "a path from GID %s, P_Key 0x%04x was asked for, but %s has GID %s, "
-                            "P_Key 0x%04x",
-                            to_text(key.sgid).data(), key.pkey.value(), state_->port.name().data(),
-                            to_text(state_->port.gid).data(), state_->table_pkey.value()));
+    return fail(state_->other_port(key));
   }
   if (wanted->sgid == wanted->dgid) {
-    state_->done.push_back({key, state_->local()});
+    state_->done.push_back({key, std::nullopt, state_->local()});
     return {};
   }
-  const auto [at, is_new] =
-      state_->pending.try_emplace(*wanted, State::Pending{key, deadline, false});
-  if (!is_new && deadline > at->second.deadline) {
-    at->second.deadline = deadline;
-    at->second.is_sent = false;
+  state_->request({key, std::nullopt}, {*wanted, std::nullopt}, deadline);
+  return {};
+}
+
+Result<> NodeClient::request(const mad::AcmAddress& address, const PathKey& key, Instant deadline) {
+  PathKey any = key;
+  any.dgid = Gid();
+  const auto wanted = state_->normalise(any);
+  if (!wanted.has_value()) {
+    return fail(state_->other_port(key));
   }
-  if (state_->socket.is_open()) {
-    state_->send_pending(monotonic_now());
-  }
+  state_->request({any, address}, {*wanted, address}, deadline);
   return {};
 }
 
@@ -460,7 +481,7 @@ std::optional<Instant> NodeClient::poll_timeout() const {
   if (!state_->socket.is_open()) {
     earliest = std::min(earliest, state_->next_connect);
   }
-  for (const auto& [key, waiting] : state_->pending) {
+  for (const auto& [question, waiting] : state_->pending) {
     earliest = std::min(earliest, waiting.deadline);
   }
   return earliest;
@@ -473,7 +494,7 @@ void NodeClient::path_failed(const PathKey& key) {
   }
   ServiceRequest request;
   request.op = ServiceOp::PathFailed;
-  request.key = *wanted;
+  request.question.key = *wanted;
   // Lost when the socket is full or the resolver just went: the caller finds the path failing
   // again, or its next resolver starts without it.
   static_cast<void>(send_packet(state_->socket.value(), encode(request)));

@@ -9,6 +9,7 @@
 #include "acm/engine/path.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "mad/acm.hpp"
 #include "verbs/device.hpp"
 #include "verbs/port_info.hpp"
 
@@ -32,6 +33,8 @@ struct NodeClientOptions {
 /// The outcome of a request().
 struct Resolution {
   PathKey key;
+  /// What was asked for in place of a DGID.
+  std::optional<mad::AcmAddress> address;
   Result<ResolvedPath> path;
 };
 
@@ -63,6 +66,11 @@ class NodeClient {
   /// Errc::NoSubnetManager, Errc::NoPermission or Errc::PathUnresolved and what to do.
   /// Errc::InvalidArgument when the SGID is not this port's.
   [[nodiscard]] Result<> request(const PathKey& key, Instant deadline);
+
+  /// Asks for the port that has an address: a name, an IP address, a LID. `key` says the rest; its
+  /// DGID is not read. The path of the Resolution tells the GID, by which lookup() finds it then.
+  [[nodiscard]] Result<> request(const mad::AcmAddress& address, const PathKey& key,
+                                 Instant deadline);
 
   /// An epoll descriptor, readable when progress() has something to do; constant for life.
   [[nodiscard]] int fd() const noexcept;

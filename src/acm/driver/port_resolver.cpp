@@ -125,8 +125,8 @@ void PortResolver::open_port(Instant now) {
 
 void PortResolver::read_preloads(Instant now) {
   const verbs::PortInfo& info = port_->info();
-  preloads_ = Preloads::read(options_.preloads,
-                             {info.gid, info.lid, port_->engine().port().pkey, info.subnet_timeout});
+  preloads_ = Preloads::read(
+      options_.preloads, {info.gid, info.lid, port_->engine().port().pkey, info.subnet_timeout});
   for (const auto& [gid, record] : preloads_.paths()) {
     cache_->store(plain_key(gid), record, PathOrigin::Preloaded, now);
   }
@@ -154,6 +154,11 @@ PathKey PortResolver::plain_key(const Gid& dgid) const noexcept {
   return key;
 }
 
+mad::AcmAddress PortResolver::target_of(const mad::AcmAddress& address) const {
+  const auto gid = preloads_.gid(address);
+  return gid.has_value() ? mad::AcmAddress::gid(*gid) : address;
+}
+
 void PortResolver::ask(AskId id, const mad::AcmAddress& address, Instant deadline, Instant now) {
   if (port_ == nullptr) {
     answers_.push_back({id, fail(fault_)});
@@ -163,9 +168,7 @@ void PortResolver::ask(AskId id, const mad::AcmAddress& address, Instant deadlin
     answers_.push_back({id, *path});
     return;
   }
-  // A name that a file gives a GID is asked for by that: its port need not know the name.
-  const auto gid = preloads_.gid(address);
-  const mad::AcmAddress target = gid.has_value() ? mad::AcmAddress::gid(*gid) : address;
+  const mad::AcmAddress target = target_of(address);
   asks_[target].push_back(id);
   if (auto started = port_->resolve(target, std::min(deadline, now + kMaxWait), now); !started) {
     answer_asks(target, fail(started.error()));
@@ -228,17 +231,21 @@ void PortResolver::handle_requests(Instant now) {
     if (request->request.op == ServiceOp::Resolve) {
       handle_resolve(*request, now);
     } else if (port_ != nullptr) {
-      cache_->remove(request->request.key);
-      cache_->remove(plain_key(request->request.key.dgid));
-      preloads_.forget(request->request.key.dgid);
-      port_->path_failed(mad::AcmAddress::gid(request->request.key.dgid));
+      const PathKey& key = request->request.question.key;
+      cache_->remove(key);
+      cache_->remove(plain_key(key.dgid));
+      preloads_.forget(key.dgid);
+      port_->path_failed(mad::AcmAddress::gid(key.dgid));
     }
   }
 }
 
 void PortResolver::handle_resolve(const RankServer::Request& request, Instant now) {
-  const PathKey& key = request.request.key;
-  const auto refuse = [&](const Error& error) { server_.reply(request.rank, {key, fail(error)}); };
+  const Waiter waiter{request.rank, request.request.question};
+  const PathKey& key = waiter.question.key;
+  const auto refuse = [&](const Error& error) {
+    server_.reply(waiter.rank, {waiter.question, fail(error)});
+  };
   if (port_ == nullptr) {
     refuse(fault_);
     return;
@@ -252,21 +259,21 @@ void PortResolver::handle_resolve(const RankServer::Request& request, Instant no
                        to_text(plain.sgid).data(), plain.pkey.value()));
     return;
   }
-  const mad::PathRecord* preloaded = preloads_.path(mad::AcmAddress::gid(key.dgid));
+  const mad::AcmAddress asked = waiter.question.address.value_or(mad::AcmAddress::gid(key.dgid));
+  const mad::PathRecord* preloaded = preloads_.path(asked);
   if (preloaded != nullptr && key.sl.value_or(preloaded->sl) == preloaded->sl) {
-    cache_->store(key, *preloaded, PathOrigin::Preloaded, now);
-    server_.reply(request.rank, {key, ResolvedPath{*preloaded, PathOrigin::Preloaded,
-                                                   cache_->generation(), Duration::zero()}});
+    answer_rank(waiter, {*preloaded, PathOrigin::Preloaded, cache_->generation(), Duration::zero()},
+                now);
     return;
   }
+  const mad::AcmAddress target = target_of(asked);
   const Instant deadline = std::min(request.request.deadline, now + kMaxWait);
-  if (auto started = port_->resolve(mad::AcmAddress::gid(key.dgid), deadline, now); !started) {
+  if (auto started = port_->resolve(target, deadline, now); !started) {
     refuse(started.error());
     return;
   }
   // The answer comes as an event, later. A rank that asks again only moved its deadline.
-  const Waiter waiter{request.rank, key};
-  std::vector<Waiter>& waiting = waiters_[key.dgid];
+  std::vector<Waiter>& waiting = waiters_[target];
   if (std::find(waiting.begin(), waiting.end(), waiter) == waiting.end()) {
     waiting.push_back(waiter);
   }
@@ -297,62 +304,103 @@ void PortResolver::handle_events(Instant now) {
     }
   }
   while (const auto answer = port_->poll_sa_answer()) {
-    const auto ask = sa_asks_.find(answer->id);
-    if (ask == sa_asks_.end()) {
-      continue;
-    }
-    if (answer->record) {
-      answers_.push_back({ask->second, ResolvedPath{*answer->record, PathOrigin::SaQuery,
-                                                    cache_->generation(), Duration::zero()}});
-    } else {
-      answers_.push_back({ask->second, fail(answer->record.error())});
-    }
+    handle_sa_answer(*answer, now);
+  }
+}
+
+void PortResolver::handle_sa_answer(const AcmPort::SaAnswer& answer, Instant now) {
+  Result<ResolvedPath> path = fail(Errc::PathUnresolved);
+  if (answer.record) {
+    path =
+        ResolvedPath{*answer.record, PathOrigin::SaQuery, cache_->generation(), Duration::zero()};
+  } else {
+    path = fail(answer.record.error());
+  }
+  if (const auto ask = sa_asks_.find(answer.id); ask != sa_asks_.end()) {
+    answers_.push_back({ask->second, path});
     sa_asks_.erase(ask);
+    return;
+  }
+  const auto at = sl_waiters_.find(answer.id);
+  if (at == sl_waiters_.end()) {
+    return;
+  }
+  const Waiter waiter = at->second;
+  sl_waiters_.erase(at);
+  const unsigned sl = waiter.question.key.sl.value_or(Sl()).value();
+  const std::string peer = to_text(waiter.question);
+  if (!path) {
+    server_.reply(waiter.rank,
+                  {waiter.question,
+                   fail(Error::make(Errc::PathUnresolved, "no path of SL %u to %s: %.*s", sl,
+                                    peer.c_str(), static_cast<int>(path.error().what().size()),
+                                    path.error().what().data()))});
+  } else if (path->record.sl.value() != sl) {
+    server_.reply(waiter.rank,
+                  {waiter.question,
+                   fail(Error::make(Errc::PathUnresolved,
+                                    "a path of SL %u to %s was asked for, and the SA gives one of "
+                                    "SL %u",
+                                    sl, peer.c_str(), path->record.sl.value()))});
+  } else {
+    answer_rank(waiter, *path, now);
   }
 }
 
 void PortResolver::handle_learned(const PathLearned& learned, Instant now) {
   answer_asks(learned.address,
               ResolvedPath{learned.record, learned.origin, cache_->generation(), Duration::zero()});
-  if (const auto dgid = learned.address.as_gid()) {
-    cache_->store(plain_key(*dgid), learned.record, learned.origin, now);
-    tell_ranks(*dgid, learned, now);
-  }
+  cache_->store(plain_key(learned.record.dgid), learned.record, learned.origin, now);
+  tell_ranks(learned, now);
 }
 
-void PortResolver::tell_ranks(const Gid& dgid, const PathLearned& learned, Instant now) {
-  const auto waiting = waiters_.find(dgid);
+void PortResolver::tell_ranks(const PathLearned& learned, Instant now) {
+  const auto waiting = waiters_.find(learned.address);
   if (waiting == waiters_.end()) {
     return;
   }
+  const ResolvedPath path{learned.record, learned.origin, cache_->generation(), Duration::zero()};
   for (const Waiter& waiter : waiting->second) {
-    if (waiter.key.sl.has_value() && *waiter.key.sl != learned.record.sl) {
-      server_.reply(
-          waiter.rank,
-          {waiter.key, fail(Error::make(Errc::PathUnresolved,
-                                        "SL %u was asked for to GID %s, but the multicast group's "
-                                        "paths have SL %u",
-                                        waiter.key.sl->value(), to_text(dgid).data(),
-                                        learned.record.sl.value()))});
-      continue;
-    }
-    cache_->store(waiter.key, learned.record, learned.origin, now);
-    server_.reply(waiter.rank, {waiter.key, ResolvedPath{learned.record, learned.origin,
-                                                         cache_->generation(), Duration::zero()}});
+    answer_rank(waiter, path, now);
   }
   waiters_.erase(waiting);
+}
+
+void PortResolver::answer_rank(const Waiter& waiter, const ResolvedPath& path, Instant now) {
+  PathKey key = waiter.question.key;
+  key.dgid = path.record.dgid;
+  if (key.sl.has_value() && *key.sl != path.record.sl) {
+    ask_for_sl(waiter, key.dgid, now);
+    return;
+  }
+  cache_->store(key, path.record, path.origin, now);
+  server_.reply(waiter.rank, {waiter.question, path});
+}
+
+/// A group's paths have the group's SL. A demanded one has to come from the SA.
+void PortResolver::ask_for_sl(const Waiter& waiter, const Gid& dgid, Instant now) {
+  const PathKey& key = waiter.question.key;
+  mad::PathRecord wanted;
+  wanted.sgid = key.sgid;
+  wanted.dgid = dgid;
+  wanted.pkey = key.pkey;
+  wanted.sl = key.sl.value_or(Sl());
+  wanted.reversible = true;
+  wanted.numb_path = 1;
+  using namespace mad::path_mask;
+  const std::uint64_t mask = kSgid | kDgid | kPKey | kSl | kReversible | kNumbPath;
+  sl_waiters_.emplace(port_->ask_sa(wanted, mask, now), waiter);
 }
 
 void PortResolver::handle_unresolved(const PathUnresolved& unresolved) {
   const Error error = port_->explain(unresolved);
   answer_asks(unresolved.address, fail(error));
-  const auto dgid = unresolved.address.as_gid();
-  const auto waiting = dgid.has_value() ? waiters_.find(*dgid) : waiters_.end();
+  const auto waiting = waiters_.find(unresolved.address);
   if (waiting == waiters_.end()) {
     return;
   }
   for (const Waiter& waiter : waiting->second) {
-    server_.reply(waiter.rank, {waiter.key, fail(error)});
+    server_.reply(waiter.rank, {waiter.question, fail(error)});
   }
   waiters_.erase(waiting);
 }

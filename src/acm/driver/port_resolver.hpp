@@ -81,7 +81,7 @@ class PortResolver {
  private:
   struct Waiter {
     RankServer::RankId rank = 0;
-    PathKey key;
+    RankQuestion question;
     friend bool operator==(const Waiter&, const Waiter&) noexcept = default;
   };
 
@@ -95,9 +95,15 @@ class PortResolver {
   void forget_gone();
   void handle_events(Instant now);
   void handle_learned(const PathLearned& learned, Instant now);
-  void tell_ranks(const Gid& dgid, const PathLearned& learned, Instant now);
+  void answer_rank(const Waiter& waiter, const ResolvedPath& path, Instant now);
+  void ask_for_sl(const Waiter& waiter, const Gid& dgid, Instant now);
+  void handle_sa_answer(const AcmPort::SaAnswer& answer, Instant now);
+  void tell_ranks(const PathLearned& learned, Instant now);
   void handle_unresolved(const PathUnresolved& unresolved);
   void answer_asks(const mad::AcmAddress& address, const Result<ResolvedPath>& path);
+  /// What the fabric is asked for: a name that a file gives a GID by that GID, since its port need
+  /// not know the name.
+  [[nodiscard]] mad::AcmAddress target_of(const mad::AcmAddress& address) const;
   [[nodiscard]] PathKey plain_key(const Gid& dgid) const noexcept;
   [[nodiscard]] CacheBasis basis() const noexcept;
 
@@ -114,10 +120,12 @@ class PortResolver {
   Error fault_{Errc::NoDevice};
   Instant next_open_;
   Instant next_beat_;
-  std::map<Gid, std::vector<Waiter>> waiters_;
+  std::map<mad::AcmAddress, std::vector<Waiter>> waiters_;
   std::map<mad::AcmAddress, std::vector<AskId>> asks_;
   /// Queries to the SA, by the port's ids.
   std::map<std::uint32_t, AskId> sa_asks_;
+  /// Ranks that demand an SL, by the port's ids of the queries for them.
+  std::map<std::uint32_t, Waiter> sl_waiters_;
   std::deque<Answer> answers_;
 };
 

@@ -10,29 +10,34 @@
 namespace wireup::acm {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x574E5231;  // "WNR1"
+constexpr std::uint32_t kMagic = 0x574E5232;  // "WNR2"
 constexpr std::uint8_t kNoSl = 0xFF;
 
-// Both messages begin alike: magic 0, operation 4, SL 5, P_Key 6, SGID 8, DGID 24, service id 40.
+// Both messages begin alike: magic 0, operation 4, SL 5, P_Key 6, SGID 8, DGID 24, service id 40,
+// kind of the address 48 (0: none) and the address 56.
 constexpr std::size_t kOp = 4;
 constexpr std::size_t kSl = 5;
 constexpr std::size_t kPKey = 6;
 constexpr std::size_t kSgid = 8;
 constexpr std::size_t kDgid = 24;
 constexpr std::size_t kServiceId = 40;
+constexpr std::size_t kAddressType = 48;
+constexpr std::size_t kAddress = 56;
+constexpr std::size_t kBody = kAddress + mad::AcmAddress::kSize;
 // Request.
-constexpr std::size_t kDeadline = 48;
+constexpr std::size_t kDeadline = kBody;
 // Reply.
-constexpr std::size_t kStatus = 48;
-constexpr std::size_t kOrigin = 52;
-constexpr std::size_t kGeneration = 56;
-constexpr std::size_t kAge = 64;
-constexpr std::size_t kRecord = 72;
+constexpr std::size_t kStatus = kBody;
+constexpr std::size_t kOrigin = kBody + 4;
+constexpr std::size_t kGeneration = kBody + 8;
+constexpr std::size_t kAge = kBody + 16;
+constexpr std::size_t kRecord = kBody + 24;
 constexpr std::size_t kText = kRecord + mad::PathRecord::kSize;
 static_assert(kDeadline + 8 == ServiceRequest::kSize);
 static_assert(kText + Error::kDetailSize == ServiceReply::kSize);
 
-void put_prefix(std::span<std::uint8_t> to, ServiceOp op, const PathKey& key) noexcept {
+void put_prefix(std::span<std::uint8_t> to, ServiceOp op, const RankQuestion& question) noexcept {
+  const PathKey& key = question.key;
   store_be(to, 0, 4, kMagic);
   store_be(to, kOp, 1, static_cast<std::uint8_t>(op));
   store_be(to, kSl, 1, key.sl.has_value() ? key.sl->value() : kNoSl);
@@ -40,15 +45,20 @@ void put_prefix(std::span<std::uint8_t> to, ServiceOp op, const PathKey& key) no
   mad::store_gid(key.sgid, to, kSgid);
   mad::store_gid(key.dgid, to, kDgid);
   store_be(to, kServiceId, 8, key.service_id.value());
+  if (question.address.has_value()) {
+    store_be(to, kAddressType, 1, static_cast<std::uint8_t>(question.address->type()));
+    std::memcpy(to.data() + kAddress, question.address->bytes().data(), mad::AcmAddress::kSize);
+  }
 }
 
-/// The key of a message whose size has been checked.
-Result<PathKey> parse_prefix(std::span<const std::uint8_t> bytes) noexcept {
+/// The question of a message whose size has been checked.
+Result<RankQuestion> parse_prefix(std::span<const std::uint8_t> bytes) noexcept {
   if (load_be(bytes, 0, 4) != kMagic) {
     return fail(Error::make(Errc::Malformed, "resolver message with magic 0x%08x",
                             static_cast<unsigned>(load_be(bytes, 0, 4))));
   }
-  PathKey key;
+  RankQuestion question;
+  PathKey& key = question.key;
   const auto sl = static_cast<std::uint8_t>(load_be(bytes, kSl, 1));
   if (sl != kNoSl) {
     if (sl > Sl::kMax) {
@@ -60,7 +70,15 @@ Result<PathKey> parse_prefix(std::span<const std::uint8_t> bytes) noexcept {
   key.sgid = mad::load_gid(bytes, kSgid);
   key.dgid = mad::load_gid(bytes, kDgid);
   key.service_id = ServiceId(load_be(bytes, kServiceId, 8));
-  return key;
+  if (const auto type = static_cast<std::uint8_t>(load_be(bytes, kAddressType, 1)); type != 0) {
+    const auto address = mad::AcmAddress::parse(
+        type, bytes.subspan<kAddress, mad::AcmAddress::kSize>(), "address of a resolver message");
+    if (!address) {
+      return fail(address.error());
+    }
+    question.address = *address;
+  }
+  return question;
 }
 
 Result<> check_size(std::span<const std::uint8_t> bytes, std::size_t size) noexcept {
@@ -85,9 +103,13 @@ Error parse_error(std::span<const std::uint8_t> bytes, std::uint32_t status) noe
 
 }  // namespace
 
+std::string to_text(const RankQuestion& question) {
+  return mad::to_text(question.address.value_or(mad::AcmAddress::gid(question.key.dgid)));
+}
+
 ServiceRequestBytes encode(const ServiceRequest& request) noexcept {
   ServiceRequestBytes bytes{};
-  put_prefix(bytes, request.op, request.key);
+  put_prefix(bytes, request.op, request.question);
   store_be(bytes, kDeadline, 8,
            static_cast<std::uint64_t>(request.deadline.time_since_epoch().count()));
   return bytes;
@@ -96,7 +118,7 @@ ServiceRequestBytes encode(const ServiceRequest& request) noexcept {
 ServiceReplyBytes encode(const ServiceReply& reply) noexcept {
   ServiceReplyBytes bytes{};
   const std::span<std::uint8_t> to = bytes;
-  put_prefix(to, ServiceOp::Resolved, reply.key);
+  put_prefix(to, ServiceOp::Resolved, reply.question);
   if (!reply.path) {
     const Error& error = reply.path.error();
     const bool is_ours = error.code().category() == error_category();
@@ -118,9 +140,9 @@ Result<ServiceRequest> decode_request(std::span<const std::uint8_t> bytes) noexc
   if (auto size = check_size(bytes, ServiceRequest::kSize); !size) {
     return fail(size.error());
   }
-  const auto key = parse_prefix(bytes);
-  if (!key) {
-    return fail(key.error());
+  const auto question = parse_prefix(bytes);
+  if (!question) {
+    return fail(question.error());
   }
   const auto op = static_cast<std::uint8_t>(load_be(bytes, kOp, 1));
   if (op != static_cast<std::uint8_t>(ServiceOp::Resolve) &&
@@ -131,7 +153,7 @@ Result<ServiceRequest> decode_request(std::span<const std::uint8_t> bytes) noexc
   if (deadline > static_cast<std::uint64_t>(INT64_MAX)) {
     return fail(Error::make(Errc::Malformed, "request to the resolver with a negative deadline"));
   }
-  return ServiceRequest{static_cast<ServiceOp>(op), *key,
+  return ServiceRequest{static_cast<ServiceOp>(op), *question,
                         Instant(Duration(static_cast<std::int64_t>(deadline)))};
 }
 
@@ -139,9 +161,9 @@ Result<ServiceReply> decode_reply(std::span<const std::uint8_t> bytes) noexcept 
   if (auto size = check_size(bytes, ServiceReply::kSize); !size) {
     return fail(size.error());
   }
-  const auto key = parse_prefix(bytes);
-  if (!key) {
-    return fail(key.error());
+  const auto question = parse_prefix(bytes);
+  if (!question) {
+    return fail(question.error());
   }
   if (load_be(bytes, kOp, 1) != static_cast<std::uint8_t>(ServiceOp::Resolved)) {
     return fail(
@@ -149,7 +171,7 @@ Result<ServiceReply> decode_reply(std::span<const std::uint8_t> bytes) noexcept 
   }
   const auto status = static_cast<std::uint32_t>(load_be(bytes, kStatus, 4));
   if (status != 0) {
-    return ServiceReply{*key, fail(parse_error(bytes, status))};
+    return ServiceReply{*question, fail(parse_error(bytes, status))};
   }
   const auto origin = static_cast<PathOrigin>(load_be(bytes, kOrigin, 1));
   const std::uint64_t age = load_be(bytes, kAge, 8);
@@ -163,7 +185,7 @@ Result<ServiceReply> decode_reply(std::span<const std::uint8_t> bytes) noexcept 
   path.origin = origin;
   path.generation = static_cast<std::uint32_t>(load_be(bytes, kGeneration, 4));
   path.age = Duration(static_cast<std::int64_t>(age));
-  return ServiceReply{*key, path};
+  return ServiceReply{*question, path};
 }
 
 }  // namespace wireup::acm

@@ -4,12 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "acm/engine/path.hpp"
 #include "base/error.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "mad/acm.hpp"
 
 namespace wireup::acm {
 
@@ -18,10 +21,21 @@ namespace wireup::acm {
 
 enum class ServiceOp : std::uint8_t { Resolve = 1, PathFailed = 2, Resolved = 0x81 };
 
-struct ServiceRequest {
-  static constexpr std::size_t kSize = 56;
-  ServiceOp op = ServiceOp::Resolve;
+/// What a rank asks for: a key, or an address (a name, say) whose GID it does not know. Then the
+/// key's DGID is zero, and the answer's path tells it.
+struct RankQuestion {
   PathKey key;
+  std::optional<mad::AcmAddress> address;
+  friend auto operator<=>(const RankQuestion&, const RankQuestion&) noexcept = default;
+};
+
+/// "GID fe80:...", "name node7".
+[[nodiscard]] std::string to_text(const RankQuestion& question);
+
+struct ServiceRequest {
+  static constexpr std::size_t kSize = 128;
+  ServiceOp op = ServiceOp::Resolve;
+  RankQuestion question;
   /// Until when the asker waits, on CLOCK_MONOTONIC, which all processes of a node share (a time
   /// from now would move by what the message waits in a queue). Only of Resolve.
   Instant deadline;
@@ -29,8 +43,8 @@ struct ServiceRequest {
 };
 
 struct ServiceReply {
-  static constexpr std::size_t kSize = 376;
-  PathKey key;
+  static constexpr std::size_t kSize = 448;
+  RankQuestion question;
   Result<ResolvedPath> path;
 };
 

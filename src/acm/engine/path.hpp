@@ -29,9 +29,12 @@ enum class PathOrigin : std::uint8_t {
   SaQuery = 3,
   Card = 4,
   Preloaded = 5,
+  Ibacm = 6,
+  Kernel = 7,
 };
 
-/// "local", "acm_multicast", "sa_query", "card", "preloaded"; "unknown" for another number.
+/// "local", "acm_multicast", "sa_query", "card", "preloaded", "ibacm", "kernel"; "unknown" for
+/// another number.
 [[nodiscard]] constexpr std::string_view origin_name(PathOrigin origin) noexcept {
   switch (origin) {
     case PathOrigin::Local:
@@ -44,6 +47,10 @@ enum class PathOrigin : std::uint8_t {
       return "card";
     case PathOrigin::Preloaded:
       return "preloaded";
+    case PathOrigin::Ibacm:
+      return "ibacm";
+    case PathOrigin::Kernel:
+      return "kernel";
   }
   return "unknown";
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "acm/driver/node_client.hpp"
 #include "acm/driver/node_directory.hpp"
 #include "acm/driver/node_lock.hpp"
 #include "acm/driver/port_resolver.hpp"
@@ -50,6 +51,36 @@ Result<ServedPort::Options> choose_port(const std::optional<mad::AcmAddress>& so
                           setup->origin.c_str()));
 }
 
+/// Another process is the node's resolver: it is asked as its ranks ask it.
+Result<mad::PathRecord> ask_resolver(const ServedPort::Options& chosen, const verbs::PortInfo& info,
+                                     PKey pkey, const mad::AcmAddress& destination,
+                                     Instant deadline) {
+  NodeClientOptions options;
+  options.pkey = pkey;
+  options.directory = chosen.directory;
+  options.cache_directory = chosen.cache_directory;
+  options.may_resolve = false;
+  auto client = NodeClient::open(options, info);
+  if (!client) {
+    return fail(client.error());
+  }
+  PathKey key;
+  key.sgid = info.gid;
+  key.pkey = pkey;
+  if (auto asked = client->request(destination, key, deadline); !asked) {
+    return fail(asked.error());
+  }
+  // The Resolution comes at the deadline at the latest.
+  while (true) {
+    client->progress(monotonic_now());
+    if (const auto resolution = client->poll_resolution()) {
+      return resolution->path ? Result<mad::PathRecord>(resolution->path->record)
+                              : fail(resolution->path.error());
+    }
+    wait_for(client->fd(), client->poll_timeout().value_or(deadline));
+  }
+}
+
 }  // namespace
 
 Result<mad::PathRecord> ask_fabric(const std::optional<mad::AcmAddress>& source,
@@ -84,15 +115,19 @@ Result<mad::PathRecord> ask_fabric(const std::optional<mad::AcmAddress>& source,
     return fail(locked.error());
   }
   if (!*locked) {
-    return fail(Error::make(Errc::Busy,
-                            "%s: another process is the node's resolver, and answers ranks only: "
-                            "run `wireup serve`",
-                            info->name().data()));
+    return ask_resolver(*chosen, *info, wanted, destination, deadline);
   }
-  auto resolver =
-      PortResolver::open({std::move(*directory), epoch, chosen->device, chosen->port, wanted,
-                          chosen->cache_entries, chosen->engine, chosen->locals, chosen->preloads},
-                         *lock, monotonic_now());
+  PortResolverOptions options;
+  options.directory = std::move(*directory);
+  options.epoch = epoch;
+  options.device = chosen->device;
+  options.port = chosen->port;
+  options.pkey = wanted;
+  options.cache_entries = chosen->cache_entries;
+  options.engine = chosen->engine;
+  options.locals = chosen->locals;
+  options.preloads = chosen->preloads;
+  auto resolver = PortResolver::open(options, *lock, monotonic_now());
   if (!resolver) {
     return fail(resolver.error());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A rank's way to paths, by hand: reads commands, one a line, and prints one line for each.
-//   resolve GID MS   asks the node's resolver: "path ..." or "failed KIND TEXT"
+//   resolve GID MS [SL]  asks the node's resolver: "path ..." or "failed KIND TEXT"
+//   address TEXT MS  the same for a name or an IP address
 //   lookup GID       reads the node cache: "path ..." or "miss"
 //   fail GID         says that the path does not work: "ok"
 //   resolver         "yes" when this process is the node's resolver, else "no"
@@ -21,6 +22,7 @@
 #include <string>
 
 #include "acm/driver/node_client.hpp"
+#include "acm/files/address_text.hpp"
 #include "base/clock.hpp"
 #include "verbs/device.hpp"
 
@@ -66,7 +68,9 @@ class Session {
     std::string command;
     std::string text;
     long limit_ms = 0;
+    unsigned sl = 0;
     words >> command >> text >> limit_ms;
+    const bool has_sl = static_cast<bool>(words >> sl);
     if (command == "quit") {
       return false;
     }
@@ -78,15 +82,20 @@ class Session {
       std::printf("%d\n", static_cast<int>(getpid()));
       return true;
     }
+    if (command == "address") {
+      ask_by_address(text, limit_ms);
+      return true;
+    }
     const auto gid = parse_gid(text);
     if (!gid.has_value()) {
       std::printf("bad command: %s\n", line.c_str());
       return true;
     }
-    PathKey key;
-    key.sgid = port_.gid;
+    PathKey key = any_key();
     key.dgid = *gid;
-    key.pkey = wireup::PKey(0xFFFF);
+    if (has_sl) {
+      key.sl = wireup::Sl(static_cast<std::uint8_t>(sl));
+    }
     const Instant now = wireup::monotonic_now();
     if (command == "lookup") {
       if (const auto path = client_.lookup(key)) {
@@ -150,6 +159,29 @@ class Session {
   }
 
  private:
+  [[nodiscard]] PathKey any_key() const {
+    PathKey key;
+    key.sgid = port_.gid;
+    key.pkey = wireup::PKey(0xFFFF);
+    return key;
+  }
+
+  void ask_by_address(const std::string& text, long limit_ms) {
+    const Instant now = wireup::monotonic_now();
+    const auto ip = wireup::acm::parse_ipv4(text);
+    const auto address =
+        ip ? wireup::mad::AcmAddress::ipv4(*ip) : wireup::mad::AcmAddress::name(text);
+    if (!address) {
+      print_error(address.error());
+    } else if (const auto asked =
+                   client_.request(*address, any_key(), now + std::chrono::milliseconds(limit_ms));
+               asked) {
+      started_[any_key()] = now;
+    } else {
+      print_error(asked.error());
+    }
+  }
+
   static void print_error(const wireup::Error& error) {
     std::printf(
         "failed %s %s\n",

@@ -174,7 +174,7 @@ class Fabric {
         mad::McMemberRecord reply = command.record;
         reply.mlid = mlid(command.record.mgid);
         reply.packet_lifetime_selector = mad::Selector::Exactly;
-        reply.packet_lifetime = 0x12;
+        reply.packet_lifetime = group_lifetime;
         reply.sl = keep_asked_sl ? reply.sl : group_sl;
         members[command.record.mgid].try_emplace(node, now() + mft_delay);
         asker.engine.handle_join_reply(reply, now());
@@ -219,6 +219,7 @@ class Fabric {
   /// Groups that the SA does not grant.
   std::set<Gid> refused;
   Sl group_sl;
+  std::uint8_t group_lifetime = 0x12;
   bool keep_asked_sl = false;
   /// Nodes remember what they learned without asking; too much for a thousand of them.
   bool keep_snooped = true;

@@ -52,6 +52,24 @@ TEST(AcmResolve, OneRequestOneResponse) {
   EXPECT_EQ(path.hop_limit, 0);
 }
 
+TEST(AcmResolve, AGroupWithoutALifetimeGetsTheSubnets) {
+  Fabric fabric(1);
+  fabric.group_lifetime = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    PortIdentity port = node_port(i, mad::kRate40, mad::kMtu4096);
+    port.subnet_timeout = 17;
+    fabric.add(port, quiet());
+  }
+  fabric.net.run_for(milliseconds(100));
+  ASSERT_TRUE(fabric.resolve(0, 1, kLimit));
+  fabric.net.run_for(milliseconds(1));
+  ASSERT_NE(fabric.nodes[0]->learned(node_address(1)), nullptr);
+  EXPECT_EQ(fabric.nodes[0]->learned(node_address(1))->record.packet_lifetime, 17);
+  // 31 is what a port says whose subnet manager set nothing: two hours.
+  EXPECT_EQ(usual_lifetime(31), 18);
+  EXPECT_EQ(usual_lifetime(0), 18);
+}
+
 TEST(AcmResolve, TheRequestTeachesTheTargetAndTheBystander) {
   auto fabric = joined_fabric(3, quiet());
   ASSERT_TRUE(fabric->resolve(0, 1, kLimit));

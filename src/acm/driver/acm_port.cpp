@@ -133,8 +133,8 @@ Result<> AcmPort::watch(int fd) {
 }
 
 PortIdentity AcmPort::identity() const noexcept {
-  return {info_.gid,        info_.lid,        info_.lmc,        table_pkey_,
-          endpoint_->qpn(), info_.active_mtu, info_.active_rate};
+  return {info_.gid,        info_.lid,        info_.lmc,         table_pkey_,
+          endpoint_->qpn(), info_.active_mtu, info_.active_rate, info_.subnet_timeout};
 }
 
 Result<> AcmPort::resolve(const mad::AcmAddress& address, Instant deadline, Instant now) {
@@ -195,7 +195,8 @@ void AcmPort::look_at_port(Instant now) {
   const bool is_same = before.active && before.gid == info_.gid && before.lid == info_.lid &&
                        before.lmc == info_.lmc && before.sm_lid == info_.sm_lid &&
                        before.sm_sl == info_.sm_sl && before.active_mtu == info_.active_mtu &&
-                       before.active_rate == info_.active_rate && before.pkeys == info_.pkeys;
+                       before.active_rate == info_.active_rate &&
+                       before.subnet_timeout == info_.subnet_timeout && before.pkeys == info_.pkeys;
   if (is_same) {
     if (attach_error_.has_value()) {
       attach_all();

@@ -125,8 +125,8 @@ void PortResolver::open_port(Instant now) {
 
 void PortResolver::read_preloads(Instant now) {
   const verbs::PortInfo& info = port_->info();
-  preloads_ = Preloads::read(
-      options_.preloads, {info.gid, info.lid, port_->engine().port().pkey, info.subnet_timeout});
+  preloads_ = Preloads::read(options_.preloads, {info.gid, info.lid, port_->engine().port().pkey,
+                                                 usual_lifetime(info.subnet_timeout)});
   for (const auto& [gid, record] : preloads_.paths()) {
     cache_->store(plain_key(gid), record, PathOrigin::Preloaded, now);
   }

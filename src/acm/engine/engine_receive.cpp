@@ -244,7 +244,9 @@ mad::PathRecord Engine::synthesise(const Source& from, const mad::McMemberRecord
   record.rate_selector = mad::Selector::Exactly;
   record.rate = group.rate;
   record.packet_lifetime_selector = mad::Selector::Exactly;
-  record.packet_lifetime = group.packet_lifetime;
+  // A group that was made without a lifetime has 4 us, and no path lives that short.
+  record.packet_lifetime =
+      group.packet_lifetime == 0 ? usual_lifetime(port_.subnet_timeout) : group.packet_lifetime;
   return record;
 }
 

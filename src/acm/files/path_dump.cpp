@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "acm/files/text.hpp"
 #include "mad/rate.hpp"
@@ -10,7 +11,7 @@
 namespace wireup::acm {
 namespace {
 
-constexpr std::size_t kUnicastLids = 0xC000;
+constexpr unsigned kLastUnicastLid = 0xBFFF;
 
 /// The first line of a block.
 struct Header {
@@ -87,8 +88,8 @@ std::optional<Header> parse_header(const Line& line, NodeKind kind, ProblemLog& 
   const auto lid = parse_unicast_lid(lid_word);
   if (!lid.has_value()) {
     log.add(line.number, Errc::InvalidArgument,
-            "base LID %s: 1 to %zu are possible; dump again when the port has a LID",
-            shown(lid_word).data(), kUnicastLids - 1);
+            "base LID %s: 1 to %u are possible; dump again when the port has a LID",
+            shown(lid_word).data(), kLastUnicastLid);
     return std::nullopt;
   }
   return Header{.kind = kind, .guid = Guid(*guid), .base_lid = *lid};
@@ -97,7 +98,7 @@ std::optional<Header> parse_header(const Line& line, NodeKind kind, ProblemLog& 
 class Dump {
  public:
   Dump(std::string_view text, const DumpedPort& own, ProblemLog& log)
-      : text_(text), own_(own), log_(log), ports_(kUnicastLids) {}
+      : text_(text), own_(own), log_(log) {}
 
   PathDump read() {
     read_headers();
@@ -110,7 +111,7 @@ class Dump {
   }
 
  private:
-  [[nodiscard]] Port& port(Lid lid) { return ports_[lid.value()]; }
+  [[nodiscard]] Port& port(Lid lid) { return ports_[lid]; }
 
   /// The first pass: who has which LID. The first header of a LID counts.
   void read_headers() {
@@ -255,12 +256,10 @@ class Dump {
   }
 
   void make_paths() {
-    for (std::size_t lid = 1; lid < ports_.size(); ++lid) {
-      const Port& peer = ports_[lid];
+    for (const auto& [peer_lid, peer] : ports_) {
       if (!peer.outbound.has_value()) {
         continue;
       }
-      const Lid peer_lid(static_cast<std::uint16_t>(lid));
       const Gid peer_gid = Gid::make(own_.gid.prefix(), peer.guid);
       mad::PathRecord record = record_of(*peer.outbound, peer_lid == own_.base_lid);
       record.sgid = own_.gid;
@@ -298,8 +297,7 @@ class Dump {
   std::string_view text_;
   const DumpedPort& own_;
   ProblemLog& log_;
-  /// By LID.
-  std::vector<Port> ports_;
+  std::map<Lid, Port> ports_;
   PathDump dump_;
   std::size_t last_line_ = 0;
   /// Where the own GUID was seen last, and with which LID.

@@ -156,8 +156,9 @@ RC_GTEST_PROP(AcmFilesText, AnyTextIsTheAddressThatTheSystemSees, ()) {
 /// Groups of which each is likely to be right, so that most texts are nearly addresses.
 RC_GTEST_PROP(AcmFilesText, NearlyAddressesToo, ()) {
   const auto pieces = *rc::gen::container<std::vector<std::string>>(
-      *rc::gen::inRange(1, 10), rc::gen::elementOf(std::vector<std::string>{
-                                    "0", "1", "ff", "fe80", "c903", "", "12345", "1.2.3.4"}));
+      *rc::gen::inRange<std::size_t>(1, 10),
+      rc::gen::elementOf(
+          std::vector<std::string>{"0", "1", "ff", "fe80", "c903", "", "12345", "1.2.3.4"}));
   std::string text;
   for (const std::string& piece : pieces) {
     text += (text.empty() ? "" : ":") + piece;

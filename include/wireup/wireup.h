@@ -107,10 +107,10 @@ typedef enum wireup_path_origin {
   WIREUP_PATH_LOCAL = 1,         /**< both ends are the same port */
   WIREUP_PATH_ACM_MULTICAST = 2, /**< resolved by ACM's multicast */
   WIREUP_PATH_SA_QUERY = 3,      /**< a PathRecord of the subnet administrator */
-  WIREUP_PATH_CARD = 4,          /**< put together from the two cards, without the fabric's word */
+  WIREUP_PATH_CARD = 4,          /**< put together from the two cards: verified by nobody */
   WIREUP_PATH_PRELOADED = 5,     /**< from a file: OpenSM's dump of path records */
-  WIREUP_PATH_IBACM = 6,         /**< a running ibacm's answer on its socket */
-  WIREUP_PATH_KERNEL = 7         /**< a route that the kernel's rdma_cm resolved */
+  WIREUP_PATH_IBACM = 6,         /**< told by the node's ibacm, or `wireup serve`, at its socket */
+  WIREUP_PATH_KERNEL = 7         /**< resolved by the kernel, through librdmacm */
 } wireup_path_origin_t;
 
 /** A thread of wireup's own makes progress, so that connects are answered while the caller
@@ -172,7 +172,9 @@ typedef struct wireup_event {
   wireup_reason_t reason; /**< DISCONNECTED */
   uint32_t attempts;      /**< FAILED: messages sent in vain at that step */
   char nspace[WIREUP_MAX_NSPACE + 1];
-  char text[WIREUP_MAX_TEXT + 1]; /**< FAILED: a sentence with the place and what to do */
+  /** FAILED: a sentence with the place and what to do. CONNECTED: empty, or why the path was made
+   * from the peer's card (WIREUP_PATH_CARD), unverified. */
+  char text[WIREUP_MAX_TEXT + 1];
 } wireup_event_t;
 
 /** What is known of a connected peer. */
@@ -226,7 +228,8 @@ WIREUP_API const char* wireup_status_name(wireup_status_t status);
 WIREUP_API const char* wireup_status_str(wireup_status_t status);
 /** "card", "path", "qp", "request", "reply", "ready-to-use", "disconnect"; never NULL. */
 WIREUP_API const char* wireup_step_str(wireup_step_t step);
-/** "local", "acm_multicast", "sa_query", "card", or "none"; never NULL. */
+/** "local", "acm_multicast", "sa_query", "card", "preloaded", "ibacm", "kernel", or "none"; never
+ * NULL. */
 WIREUP_API const char* wireup_path_origin_str(wireup_path_origin_t origin);
 
 /** What went wrong in the last call of this thread that failed; "" before the first. Valid until

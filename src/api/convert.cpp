@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "api/convert.hpp"
 
+#include <cstdio>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 #include "mad/rate.hpp"
 
@@ -12,6 +15,20 @@ std::uint64_t nanoseconds_between(std::optional<Instant> from, std::optional<Ins
   return from.has_value() && to.has_value() && *to > *from
              ? static_cast<std::uint64_t>((*to - *from).count())
              : 0;
+}
+
+/// "what", if anything, and that the path was the card's.
+void copy_with_reason(char (&to)[WIREUP_MAX_TEXT + 1], std::string_view what,
+                      const std::optional<Error>& reason) noexcept {
+  if (!reason.has_value()) {
+    copy_text(to, what);
+    return;
+  }
+  const std::string_view why = reason->what();
+  std::snprintf(to, sizeof to,
+                "%.*s%sthe path is the peer's card's, verified by nobody, since %.*s",
+                static_cast<int>(what.size()), what.data(), what.empty() ? "" : "; ",
+                static_cast<int>(why.size()), why.data());
 }
 
 std::uint64_t sum(const cm::Counters::ByKind& counts) noexcept {
@@ -63,13 +80,14 @@ wireup_event_t to_event(const conn::UserEvent& event, std::string_view nspace) {
   if (const auto* connected = std::get_if<conn::Connected>(&event.event)) {
     result.type = WIREUP_EVENT_CONNECTED;
     result.rank = connected->peer.rank;
+    copy_with_reason(result.text, {}, event.card_path_reason);
   } else if (const auto* failed = std::get_if<conn::Failed>(&event.event)) {
     result.type = WIREUP_EVENT_FAILED;
     result.rank = failed->peer.rank;
     result.step = static_cast<wireup_step_t>(failed->step);
     result.status = to_status(failed->error);
     result.attempts = failed->attempts;
-    copy_text(result.text, failed->error.what());
+    copy_with_reason(result.text, failed->error.what(), event.card_path_reason);
   } else if (const auto* ended = std::get_if<conn::Disconnected>(&event.event)) {
     result.type = WIREUP_EVENT_DISCONNECTED;
     result.rank = ended->peer.rank;

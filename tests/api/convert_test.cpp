@@ -38,6 +38,24 @@ TEST(Convert, AFailureKeepsStepReasonAndText) {
   EXPECT_EQ(result.qp, nullptr);
 }
 
+TEST(Convert, APathOfTheCardIsSaidToBeUnverified) {
+  conn::UserEvent event{conn::Connected{{1, 7}, conn::ConnectionId(1)}, nullptr};
+  EXPECT_STREQ(to_event(event, "job-1").text, "");
+  event.card_path_reason = Error::make(Errc::NoPermission, "nobody may ask");
+  const std::string text = to_event(event, "job-1").text;
+  EXPECT_NE(text.find("card"), std::string::npos) << text;
+  EXPECT_NE(text.find("nobody may ask"), std::string::npos) << text;
+  event.event = conn::Failed{{1, 7}, conn::Step::Request, Error::make(Errc::Timeout, "late"), 3};
+  const std::string failed = to_event(event, "job-1").text;
+  EXPECT_EQ(failed.rfind("late; ", 0), 0U) << failed;
+  EXPECT_NE(failed.find("nobody may ask"), std::string::npos) << failed;
+  // The longest of both does not fit.
+  const std::string longest(Error::kDetailSize - 1, 'x');
+  event.event = conn::Failed{
+      {1, 7}, conn::Step::Request, Error::make(Errc::Timeout, "%s", longest.c_str()), 3};
+  EXPECT_EQ(std::string(to_event(event, "job-1").text).size(), std::size_t{WIREUP_MAX_TEXT});
+}
+
 TEST(Convert, AStructOfAnOlderCallerIsNotWrittenBeyond) {
   wireup_stats_t stats{};
   stats.struct_size = sizeof stats - 1;

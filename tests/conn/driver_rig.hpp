@@ -5,9 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -113,6 +115,41 @@ class OwnPortPaths final : public PathSource {
   verbs::PortInfo port_;
 };
 
+/// A resolver that finds no path: it says so at once, or says nothing until the deadline.
+class NoPaths final : public PathSource {
+ public:
+  NoPaths(const Error& why, bool is_silent) : why_(why), is_silent_(is_silent) {}
+  std::optional<acm::ResolvedPath> lookup(const acm::PathKey& /*key*/) const override {
+    return std::nullopt;
+  }
+  Result<> request(const acm::PathKey& key, Instant deadline) override {
+    asked_.push_back({key, is_silent_ ? deadline : Instant()});
+    return {};
+  }
+  void progress(Instant now) override { now_ = now; }
+  std::optional<PathAnswer> poll_answer() override {
+    const auto due = std::find_if(asked_.begin(), asked_.end(),
+                                  [this](const auto& asked) { return asked.second <= now_; });
+    if (due == asked_.end()) {
+      return std::nullopt;
+    }
+    PathAnswer answer{due->first, fail(why_)};
+    asked_.erase(due);
+    return answer;
+  }
+  int fd() const noexcept override { return -1; }
+  std::optional<Instant> poll_timeout() const override {
+    return asked_.empty() ? std::nullopt : std::optional(asked_.front().second);
+  }
+  void path_failed(const acm::PathKey& /*key*/) override {}
+
+ private:
+  Error why_;
+  bool is_silent_;
+  Instant now_;
+  std::deque<std::pair<acm::PathKey, Instant>> asked_;
+};
+
 /// Several ranks in this process, each with a driver on the one port of an emulated adapter.
 class DriverRig : public testing::Test {
  protected:
@@ -134,7 +171,7 @@ class DriverRig : public testing::Test {
       auto port = verbs::open_port({});
       ASSERT_TRUE(port) << port.error().what();
       Parts parts{std::move(*port), std::make_unique<BoardExchange>(board, rank, size), nullptr};
-      parts.paths = std::make_unique<OwnPortPaths>(parts.port.info);
+      parts.paths = make_paths(rank, parts.port.info);
       auto driver = Driver::open(std::move(parts), options);
       ASSERT_TRUE(driver) << driver.error().what();
       drivers.push_back(std::move(*driver));
@@ -164,6 +201,10 @@ class DriverRig : public testing::Test {
 
   Board board;
   std::vector<std::unique_ptr<Driver>> drivers;
+  std::function<std::unique_ptr<PathSource>(std::uint32_t rank, const verbs::PortInfo& port)>
+      make_paths = [](std::uint32_t /*rank*/, const verbs::PortInfo& port) {
+        return std::make_unique<OwnPortPaths>(port);
+      };
 
  private:
   inline static std::unique_ptr<softhca_test::TempDir> directory;

@@ -53,6 +53,22 @@ class Programs(unittest.TestCase):
                 self.assertEqual(row["sq_psn"], other["rq_psn"])
                 self.assertEqual(row["dlid"], other["slid"])
 
+    def test_without_a_resolver_the_path_is_the_cards(self) -> None:
+        queries = self.fabric.stats()["total"]["sa_path_queries"]
+        done = self.fabric.mpirun("-n", 4, PROGRAMS / "qp_attributes", "--no-resolver")
+        self.assertEqual(done.status, 0, done.all)
+        rows = json_lines(done)
+        self.assertEqual(len(rows), 12, done.all)
+        self.assertEqual(self.fabric.stats()["total"]["sa_path_queries"], queries)
+        for row in rows:
+            # On this fabric, whose paths are all alike, the cards say what the SA would.
+            record = self.sa_record(row["slid"], row["dlid"])
+            with self.subTest(record=record, row=row):
+                self.assertEqual((row["origin"], row["sl"], row["state"]), ("card", 0, 3))
+                self.assertEqual(row["mtu"], record["mtu"] & 0x3F)
+                self.assertEqual(row["record_rate"], record["rate"] & 0x3F)
+                self.assertRegex(row["text"], r"card.*verified by nobody.*no process of this node")
+
     def test_a_rank_that_computes_answers_within_100_ms(self) -> None:
         done = self.fabric.mpirun("-n", 2, PROGRAMS / "busy_rank")
         self.assertEqual(done.status, 0, done.all)

@@ -36,12 +36,17 @@ struct UserEvent {
   Event event;
   /// Null after Failed, and after Disconnected when there was no connection yet.
   ibv_qp* qp = nullptr;
+  /// Connected and Failed: the path was made from the peer's card and verified by nobody, and this
+  /// is why no better one was found.
+  std::optional<Error> card_path_reason = {};
 };
 
 struct DriverCounters {
   std::uint64_t paths_cached = 0;
   std::uint64_t paths_requested = 0;
   std::uint64_t cards_requested = 0;
+  /// Paths that were made from a card.
+  std::uint64_t paths_from_cards = 0;
 };
 
 struct Stats {
@@ -113,6 +118,15 @@ class Driver {
   void pump(Instant now);
   void run(const RequestCard& command, Instant now);
   void run(const RequestPath& command, Instant now);
+  [[nodiscard]] Instant path_deadline(const RequestPath& command, Instant now) const;
+  void take_path(ConnectionId id, const acm::PathKey& key, const Result<acm::ResolvedPath>& path,
+                 Instant now);
+  [[nodiscard]] bool is_waiting_for_cards() const noexcept {
+    return !card_requests_.empty() || !card_path_requests_.empty();
+  }
+  [[nodiscard]] std::optional<Error> take_card_path_reason(const PeerId& peer);
+  void take_card_for_path(const PeerId& peer, const Result<std::vector<std::uint8_t>>& bytes,
+                          Instant now);
   void run(const CreateQp& command, Instant now);
   void run(const ConnectQp& command, Instant now);
   void run(const BreakQp& command, Instant now);
@@ -138,6 +152,16 @@ class Driver {
 
   std::multimap<acm::PathKey, ConnectionId> path_requests_;
   std::set<PeerId> card_requests_;
+  /// Connections whose path has to come from the peer's card.
+  struct CardPathRequest {
+    ConnectionId id;
+    Gid dgid;
+    /// Why nobody else can tell it.
+    Error why;
+  };
+  std::multimap<PeerId, CardPathRequest> card_path_requests_;
+  /// Of the last connection to a peer whose path is its card's.
+  std::map<PeerId, Error> card_path_reasons_;
   std::deque<UserEvent> events_;
   std::vector<ConnectionId> ended_;
   DriverCounters counters_;

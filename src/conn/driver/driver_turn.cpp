@@ -55,7 +55,7 @@ Result<> Driver::turn(Sleep sleep) {
       waker_.signal();
       return fail(*broken_);
     }
-    *busy |= !card_requests_.empty() && take_cards(now);
+    *busy |= is_waiting_for_cards() && take_cards(now);
     *busy |= !path_requests_.empty() && take_paths(now);
     if (const auto due = engine_->poll_timeout(); due.has_value() && *due <= now) {
       engine_->handle_timeout(now);
@@ -78,7 +78,7 @@ Result<> Driver::turn(Sleep sleep) {
   if (idle && engine_->pending_count() == 0) {
     qps_->make_spare();
   }
-  const bool others_wait = !path_requests_.empty() || !card_requests_.empty();
+  const bool others_wait = !path_requests_.empty() || is_waiting_for_cards();
   waker_.wake_at(others_wait || sleep == Sleep::Next ? next_deadline() : engine_->poll_timeout(),
                  now);
   return {};
@@ -136,30 +136,10 @@ bool Driver::take_cards(Instant now) {
   bool any = false;
   while (auto result = parts_.exchange->poll(now)) {
     const PeerId peer = job_.id_of(result->peer);
-    card_requests_.erase(peer);
-    engine_->handle_card(peer, to_peer_card(peer, result->card), now);
-    any = true;
-  }
-  return any;
-}
-
-bool Driver::take_paths(Instant now) {
-  bool any = false;
-  while (auto answer = parts_.paths->poll_answer()) {
-    const auto [first, last] = path_requests_.equal_range(answer->key);
-    std::vector<ConnectionId> waiting;
-    for (auto entry = first; entry != last; ++entry) {
-      waiting.push_back(entry->second);
+    if (card_requests_.erase(peer) != 0) {
+      engine_->handle_card(peer, to_peer_card(peer, result->card), now);
     }
-    path_requests_.erase(first, last);
-    for (const ConnectionId id : waiting) {
-      if (answer->path) {
-        const acm::ResolvedPath& path = *answer->path;
-        engine_->handle_path(id, Path{path.record, static_cast<std::uint8_t>(path.origin)}, now);
-      } else {
-        engine_->handle_path(id, fail(answer->path.error()), now);
-      }
-    }
+    take_card_for_path(peer, result->card, now);
     any = true;
   }
   return any;
@@ -199,22 +179,6 @@ void Driver::run(const RequestCard& command, Instant now) {
   take_cards(now);
 }
 
-void Driver::run(const RequestPath& command, Instant now) {
-  const acm::PathKey key{parts_.port.info.gid, command.dgid, pkey_, std::nullopt, ServiceId{}};
-  if (const auto known = parts_.paths->lookup(key)) {
-    ++counters_.paths_cached;
-    engine_->handle_path(command.id, Path{known->record, static_cast<std::uint8_t>(known->origin)},
-                         now);
-    return;
-  }
-  ++counters_.paths_requested;
-  if (auto asked = parts_.paths->request(key, command.deadline); !asked) {
-    engine_->handle_path(command.id, fail(asked.error()), now);
-    return;
-  }
-  path_requests_.emplace(key, command.id);
-}
-
 void Driver::run(const CreateQp& command, Instant now) {
   engine_->handle_qp_created(command.id, qps_->create(command.id), now);
 }
@@ -236,8 +200,11 @@ void Driver::deliver(const Event& event) {
   if (const auto* connected = std::get_if<Connected>(&result.event); connected != nullptr) {
     qps_->lend(connected->id);
     result.qp = qps_->find(connected->id);
+    result.card_path_reason = take_card_path_reason(connected->peer);
   } else if (const auto* end = std::get_if<Disconnected>(&result.event); end != nullptr) {
     result.qp = qps_->find(end->id);
+  } else if (const auto* failed = std::get_if<Failed>(&result.event); failed != nullptr) {
+    result.card_path_reason = take_card_path_reason(failed->peer);
   }
   // Who drives the context itself takes the events before it sleeps, and is told by next_timeout();
   // the signal, two system calls, is for those who sleep while another makes progress.

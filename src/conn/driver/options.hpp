@@ -26,6 +26,8 @@ struct Options {
   std::uint8_t retry_count = 7;
   std::uint8_t rnr_retry_count = 7;
   Duration accept_timeout = std::chrono::seconds(30);
+  /// Where no path can be found, make one from the peer's card (card_path.hpp).
+  bool card_paths = true;
   /// Make progress in a thread of our own, named "wireup-progress".
   bool helper_thread = false;
 };

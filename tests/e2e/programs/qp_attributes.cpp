@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// qp_attributes: a PMIx-only program. Every rank connects to all higher ranks and prints, for each
-// of its queue pairs, one line of JSON with what ibv_query_qp() says, to be compared with the
-// subnet administrator's path records.
+// qp_attributes [--no-resolver]: a PMIx-only program. Every rank connects to all higher ranks and
+// prints, for each of its queue pairs, one line of JSON with what ibv_query_qp() says, to be
+// compared with the subnet administrator's path records, and with the event's text. With
+// --no-resolver no rank resolves paths for its node.
 #include <infiniband/verbs.h>
 #include <unistd.h>
+
+#include <cstring>
 
 #include "e2e/programs/report.hpp"
 
@@ -12,7 +15,8 @@ namespace {
 
 using e2e::kSecond;
 
-void print_attributes(wireup_context_t* context, std::uint32_t peer_rank) {
+void print_attributes(wireup_context_t* context, const wireup_event_t& event) {
+  const std::uint32_t peer_rank = event.rank;
   const wireup_peer_t peer{nullptr, peer_rank};
   ibv_qp* qp = nullptr;
   e2e::require(wireup_peer_qp(context, &peer, &qp), "qp");
@@ -31,18 +35,22 @@ void print_attributes(wireup_context_t* context, std::uint32_t peer_rank) {
   std::printf(
       "{\"rank\": %u, \"peer\": %u, \"state\": %d, \"slid\": %u, \"dlid\": %u, \"mtu\": %d, "
       "\"static_rate\": %d, \"sl\": %d, \"record_rate\": %u, \"qpn\": %u, \"dest_qpn\": %u, "
-      "\"rq_psn\": %u, \"sq_psn\": %u, \"origin\": \"%s\"}\n",
+      "\"rq_psn\": %u, \"sq_psn\": %u, \"origin\": \"%s\", \"text\": %s}\n",
       wireup_rank(context), peer_rank, attr.qp_state, info.slid, attr.ah_attr.dlid, attr.path_mtu,
       attr.ah_attr.static_rate, attr.ah_attr.sl, info.rate, qp->qp_num, attr.dest_qp_num,
-      attr.rq_psn, attr.sq_psn, wireup_path_origin_str(info.path_origin));
+      attr.rq_psn, attr.sq_psn, wireup_path_origin_str(info.path_origin),
+      e2e::quoted(event.text).c_str());
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   wireup_config_t config{};
   e2e::require(wireup_config_init(&config, sizeof config), "config");
   config.flags = WIREUP_FLAG_HELPER_THREAD;
+  if (argc > 1 && std::strcmp(argv[1], "--no-resolver") == 0) {
+    config.flags |= WIREUP_FLAG_NO_RESOLVER;
+  }
   wireup_context_t* context = nullptr;
   e2e::require(wireup_context_open(&config, &context), "open");
   const std::uint32_t rank = wireup_rank(context);
@@ -63,7 +71,7 @@ int main() {
       return 1;
     }
     ++connected;
-    print_attributes(context, event.rank);
+    print_attributes(context, event);
   }
   std::fflush(stdout);
   // The peers read their own ends before this rank closes the connections.

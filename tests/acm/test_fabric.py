@@ -19,12 +19,13 @@ PATH = re.compile(
 
 
 class Client:
-    """An acm_client on a host; one line out for each line in."""
+    """An acm_client on a host; one line out for each line in. `prefix` is put before it, such as
+    setpriv with a user."""
 
-    def __init__(self, fabric: Fabric, host: str) -> None:
+    def __init__(self, fabric: Fabric, host: str, prefix: "tuple[object, ...]" = ()) -> None:
         words = ["timeout", "-k", "5", "120", TOOL, "exec", "--name", fabric.name, host]
         self.process = subprocess.Popen(
-            list(map(str, [*words, "--", CLIENT])),
+            list(map(str, [*words, "--", *prefix, CLIENT])),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -23,9 +23,9 @@ BY_NAME = {
     for name in "client_layout client_message client_reply client_status netlink_message".split()
 }
 # Folders that are modules of their own.
-OWN_MODULE = {"engine", "files"}
+OWN_MODULE = {"engine", "files", "identity"}
 # Held to the rules of an engine.
-PURE = re.compile(r"_(engine|files)$|^acm_client_protocol$")
+PURE = re.compile(r"_(engine|files|identity)$|^acm_client_protocol$")
 # What an engine may include of the system: the parts of the C++ library that only compute, and the
 # names of error numbers.
 ENGINE_SYSTEM = set(

@@ -58,6 +58,12 @@ bool has_signal(const UniqueFd& signals) {
 }
 
 void tell(const acm::NodeService::PortNews& news) {
+  if (news.identified.has_value()) {
+    const auto& [address, identity] = *news.identified;
+    spdlog::info("{} port {}: {} is GID {} by {}", news.device, news.port, mad::to_text(address),
+                 to_text(identity.gid).data(), acm::identity_source_name(identity.source));
+    return;
+  }
   if (news.fault.has_value()) {
     spdlog::warn("not serving {} port {}: {}", news.device, news.port, news.fault->what());
   } else {

@@ -104,10 +104,11 @@ Result<> AcmPort::open_endpoint() {
   options.message_size = mad::kMadSize;
   auto endpoint = verbs::UdEndpoint::open(*device_, options);
   if (!endpoint && endpoint.error().is(Errc::NoPermission)) {
+    // Short: whoever cannot help either is named with it.
     return fail(Error::make(Errc::NoPermission,
-                            "%s: the ACM's Q_Key 0x%08x is privileged: give the node's first rank "
-                            "CAP_NET_RAW (setcap cap_net_raw+ep) or allow it to all with \"rdma "
-                            "system set privileged-qkey on\"",
+                            "%s: ACM needs CAP_NET_RAW for its Q_Key 0x%08x: give it to the node's "
+                            "first rank (setcap cap_net_raw+ep), or run \"rdma system set "
+                            "privileged-qkey on\"",
                             info_.name().data(), kAcmQKey));
   }
   if (!endpoint) {

@@ -38,6 +38,8 @@ constexpr Duration kAnswerMargin = std::chrono::milliseconds(50);
 /// A path older than this is asked for again.
 constexpr Duration kMaxAge = std::chrono::hours(24);
 constexpr int kRepliesPerTurn = 1024;
+/// How long a process that may not resolve waits for another one of its node that does.
+constexpr Duration kAbsence = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -66,6 +68,8 @@ struct NodeClient::State {
   std::map<RankQuestion, Pending> pending;
   std::deque<Resolution> done;
   Instant next_connect;
+  /// Since when nobody listens.
+  Instant absent_since;
   Duration reconnect_wait = kFirstReconnect;
   Instant next_watch;
   bool was_silent = false;
@@ -186,10 +190,14 @@ void NodeClient::State::connect(Instant now) {
 /// Nobody listens: become the resolver, unless another process was faster.
 void NodeClient::State::elect(Instant now) {
   if (!options.may_resolve) {
+    const bool is_given_up = now - absent_since >= kAbsence;
     last_error = Error::make(Errc::PathUnresolved,
                              "no process of this node resolves paths for %s, and this one may not "
                              "(option may_resolve)",
                              port.name().data());
+    while (is_given_up && !pending.empty()) {
+      finish(pending.begin(), fail(last_error));
+    }
     return;
   }
   // A resolver of ours that listens no more has not noticed that its epoch is over; it will.
@@ -211,6 +219,8 @@ void NodeClient::State::elect(Instant now) {
   wanted.port = port.port;
   wanted.pkey = options.pkey;
   wanted.cache_entries = options.cache_entries;
+  wanted.ibacm_socket = options.ibacm_socket;
+  wanted.prefer_ibacm = options.prefer_ibacm;
   auto started = Resolver::start(wanted, lock);
   if (!started) {
     last_error = started.error();
@@ -249,6 +259,7 @@ void NodeClient::State::disconnect(Instant now) {
     waiting.is_sent = false;
   }
   next_connect = now;
+  absent_since = now;
   reconnect_wait = kFirstReconnect;
 }
 
@@ -386,6 +397,7 @@ Result<NodeClient> NodeClient::open(const NodeClientOptions& options, const verb
   const Instant now = monotonic_now();
   state->epoch = state->lock.epoch();
   state->next_connect = now;
+  state->absent_since = now;
   state->next_watch = now + kWatchInterval;
   state->connect(now);
   return NodeClient(std::move(state));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "acm/driver/ibacm_client.hpp"
 #include "acm/engine/path.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
@@ -24,10 +25,16 @@ struct NodeClientOptions {
   /// Directory of the node cache, of the node's own memory.
   std::string cache_directory = "/dev/shm";
   /// May this process become the node's resolver (its thread "wireup-acm")? Without a resolver in
-  /// another process every request then fails at its deadline.
+  /// another process every request then fails at its deadline, or as soon as nobody resolved for
+  /// 2 s.
   bool may_resolve = true;
   /// Entries of the node cache when this process makes it; rounded up to a power of two.
   std::uint32_t cache_entries = 16384;
+  /// Where an ibacm, or `wireup serve`, is asked when this process is elected and may not ask the
+  /// fabric itself; empty: nowhere.
+  std::string ibacm_socket = kIbacmSocket;
+  /// Ask it even where this process may ask the fabric.
+  bool prefer_ibacm = false;
 };
 
 /// The outcome of a request().

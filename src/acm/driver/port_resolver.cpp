@@ -28,6 +28,16 @@ std::uint64_t make_seed(Instant now) noexcept {
          static_cast<std::uint64_t>(getpid()) << 40U;
 }
 
+EndpointIdentity make_identity(PKey pkey) {
+  EndpointIdentity::Options options;
+  options.pkey = pkey;
+  // Without rtnetlink the kernel's neighbours are not known.
+  if (auto neighbours = NeighbourTable::open()) {
+    options.neighbours.emplace(std::move(*neighbours));
+  }
+  return EndpointIdentity(std::move(options));
+}
+
 [[nodiscard]] bool watch(const UniqueFd& epoll, int fd) noexcept {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -59,7 +69,11 @@ Result<std::unique_ptr<PortResolver>> PortResolver::open(const PortResolverOptio
 
 PortResolver::PortResolver(const PortResolverOptions& options, NodeLock& lock, RankServer server,
                            UniqueFd epoll) noexcept
-    : options_(options), lock_(lock), server_(std::move(server)), epoll_(std::move(epoll)) {}
+    : options_(options),
+      lock_(lock),
+      server_(std::move(server)),
+      epoll_(std::move(epoll)),
+      identity_(make_identity(options.pkey)) {}
 
 PortResolver::~PortResolver() {
   unlink(options_.directory.socket_path(options_.epoch).c_str());
@@ -81,12 +95,18 @@ bool PortResolver::progress(Instant now) {
     port_->progress(now);
     handle_events(now);
   }
+  if (borrowed_ != nullptr) {
+    borrowed_->progress(now);
+    handle_borrowed(now);
+  }
   server_.progress();
   forget_gone();
   handle_requests(now);
   if (port_ != nullptr) {
     handle_events(now);
   }
+  handle_identity(now);
+  expire_asks(now);
   return true;
 }
 
@@ -100,16 +120,33 @@ Instant PortResolver::poll_timeout() const {
   } else if (const auto due = port_->poll_timeout()) {
     until = std::min(until, *due);
   }
+  if (borrowed_ != nullptr) {
+    until = std::min(until, borrowed_->poll_timeout());
+  }
+  for (const auto* waiting : {&unidentified_, &routed_}) {
+    for (const auto& [address, asks] : *waiting) {
+      for (const Ask& ask : asks) {
+        until = std::min(until, ask.deadline);
+      }
+    }
+  }
   return until;
 }
 
 void PortResolver::open_port(Instant now) {
   next_open_ = now + kReopenInterval;
+  if (options_.prefer_ibacm && has_listener(options_.ibacm_socket)) {
+    borrow(Error::make(Errc::NoPermission, "the configuration prefers it"), now);
+    return;
+  }
   auto port = AcmPort::open({options_.device, options_.port, options_.pkey, options_.engine,
                              make_seed(now), options_.locals},
                             now);
   if (!port) {
     fault_ = port.error();
+    if (fault_.is(Errc::NoPermission)) {
+      borrow(fault_, now);
+    }
     return;
   }
   port_ = std::move(*port);
@@ -121,12 +158,12 @@ void PortResolver::open_port(Instant now) {
     return;
   }
   read_preloads(now);
+  stop_borrowing(now);
 }
 
 void PortResolver::read_preloads(Instant now) {
-  const verbs::PortInfo& info = port_->info();
-  preloads_ = Preloads::read(options_.preloads, {info.gid, info.lid, port_->engine().port().pkey,
-                                                 usual_lifetime(info.subnet_timeout)});
+  preloads_ = Preloads::read(
+      options_.preloads, {info().gid, info().lid, pkey(), usual_lifetime(info().subnet_timeout)});
   for (const auto& [gid, record] : preloads_.paths()) {
     cache_->store(plain_key(gid), record, PathOrigin::Preloaded, now);
   }
@@ -143,14 +180,22 @@ Result<> PortResolver::open_cache() {
 }
 
 CacheBasis PortResolver::basis() const noexcept {
-  return {port_->info().gid, port_->info().lid, port_->info().sm_lid};
+  return {info().gid, info().lid, info().sm_lid};
+}
+
+const verbs::PortInfo& PortResolver::info() const noexcept {
+  return port_ != nullptr ? port_->info() : borrowed_->info();
+}
+
+PKey PortResolver::pkey() const noexcept {
+  return port_ != nullptr ? port_->engine().port().pkey : borrowed_->pkey();
 }
 
 PathKey PortResolver::plain_key(const Gid& dgid) const noexcept {
   PathKey key;
-  key.sgid = port_->info().gid;
+  key.sgid = info().gid;
   key.dgid = dgid;
-  key.pkey = port_->engine().port().pkey;
+  key.pkey = pkey();
   return key;
 }
 
@@ -160,7 +205,7 @@ mad::AcmAddress PortResolver::target_of(const mad::AcmAddress& address) const {
 }
 
 void PortResolver::ask(AskId id, const mad::AcmAddress& address, Instant deadline, Instant now) {
-  if (port_ == nullptr) {
+  if (!has_port()) {
     answers_.push_back({id, fail(fault_)});
     return;
   }
@@ -168,10 +213,55 @@ void PortResolver::ask(AskId id, const mad::AcmAddress& address, Instant deadlin
     answers_.push_back({id, *path});
     return;
   }
-  const mad::AcmAddress target = target_of(address);
-  asks_[target].push_back(id);
-  if (auto started = port_->resolve(target, std::min(deadline, now + kMaxWait), now); !started) {
-    answer_asks(target, fail(started.error()));
+  start({id, address, std::min(deadline, now + kMaxWait)}, now);
+}
+
+void PortResolver::start(const Ask& ask, Instant now) {
+  const bool is_named = !ask.address.as_gid().has_value() && !ask.address.as_lid().has_value();
+  if (ask_silent(ask, now)) {
+    return;
+  }
+  if (options_.identify_first && is_named) {
+    identify(ask, now);
+  } else {
+    // The rest is for those who know the port when it does not answer.
+    ask_acm(ask, now + (ask.deadline - now) / 2, now);
+  }
+}
+
+void PortResolver::ask_acm(const Ask& ask, Instant deadline, Instant now) {
+  const mad::AcmAddress target = target_of(ask.address);
+  if (port_ == nullptr) {
+    const auto* waiter = std::get_if<Waiter>(&ask.who);
+    if (waiter != nullptr && !waiter->question.address.has_value()) {
+      ask_borrowed(ask, waiter->question.key, deadline, now);
+    } else {
+      ask_borrowed(ask, target, deadline, now);
+    }
+    return;
+  }
+  asks_[target].push_back(ask);
+  if (auto started = port_->resolve(target, deadline, now); !started) {
+    answer_asks(target, fail(started.error()), now);
+  }
+}
+
+/// The end of a question.
+void PortResolver::finish(const Ask& ask, const Result<ResolvedPath>& path, Instant now) {
+  if (const auto* id = std::get_if<AskId>(&ask.who)) {
+    answers_.push_back({*id, path, ask.identified_by});
+    return;
+  }
+  const Waiter& waiter = std::get<Waiter>(ask.who);
+  if (!path) {
+    server_.reply(waiter.rank, {waiter.question, fail(path.error())});
+  } else if (path->record.sgid != waiter.question.key.sgid) {
+    server_.reply(waiter.rank,
+                  {waiter.question,
+                   fail(Error::make(Errc::Stale, "%s got another GID while it was asked for a path",
+                                    info().name().data()))});
+  } else {
+    answer_rank(waiter, *path, now);
   }
 }
 
@@ -194,11 +284,14 @@ std::optional<PortResolver::Answer> PortResolver::poll_answer() {
 }
 
 std::optional<ResolvedPath> PortResolver::known(const mad::AcmAddress& address) const {
-  if (port_ == nullptr) {
+  if (!has_port()) {
     return std::nullopt;
   }
   if (const mad::PathRecord* record = preloads_.path(address)) {
     return ResolvedPath{*record, PathOrigin::Preloaded, cache_->generation(), Duration::zero()};
+  }
+  if (port_ == nullptr) {
+    return std::nullopt;
   }
   const auto record = port_->engine().path(address);
   if (!record.has_value()) {
@@ -211,15 +304,18 @@ std::optional<ResolvedPath> PortResolver::known(const mad::AcmAddress& address) 
   return ResolvedPath{*record, origin, cache_->generation(), Duration::zero()};
 }
 
-void PortResolver::answer_asks(const mad::AcmAddress& address, const Result<ResolvedPath>& path) {
+void PortResolver::answer_asks(const mad::AcmAddress& address, const Result<ResolvedPath>& path,
+                               Instant now) {
   const auto waiting = asks_.find(address);
   if (waiting == asks_.end()) {
     return;
   }
-  for (const AskId id : waiting->second) {
-    answers_.push_back({id, path});
-  }
+  std::vector<Ask> asks = std::move(waiting->second);
   asks_.erase(waiting);
+  for (Ask& ask : asks) {
+    ask.identified_by = ask.address == address ? IdentitySource::Itself : IdentitySource::HostsFile;
+    finish(ask, path, now);
+  }
 }
 
 void PortResolver::handle_requests(Instant now) {
@@ -230,23 +326,29 @@ void PortResolver::handle_requests(Instant now) {
     }
     if (request->request.op == ServiceOp::Resolve) {
       handle_resolve(*request, now);
-    } else if (port_ != nullptr) {
+    } else if (has_port()) {
       const PathKey& key = request->request.question.key;
       cache_->remove(key);
       cache_->remove(plain_key(key.dgid));
       preloads_.forget(key.dgid);
-      port_->path_failed(mad::AcmAddress::gid(key.dgid));
+      forget_silent(key.dgid);
+      if (port_ != nullptr) {
+        port_->path_failed(mad::AcmAddress::gid(key.dgid));
+      } else {
+        borrowed_->path_failed(key.dgid);
+      }
     }
   }
 }
 
 void PortResolver::handle_resolve(const RankServer::Request& request, Instant now) {
-  const Waiter waiter{request.rank, request.request.question};
+  const Waiter waiter{request.rank, request.request.question,
+                      std::min(request.request.deadline, now + kMaxWait)};
   const PathKey& key = waiter.question.key;
   const auto refuse = [&](const Error& error) {
     server_.reply(waiter.rank, {waiter.question, fail(error)});
   };
-  if (port_ == nullptr) {
+  if (!has_port()) {
     refuse(fault_);
     return;
   }
@@ -255,7 +357,7 @@ void PortResolver::handle_resolve(const RankServer::Request& request, Instant no
     refuse(Error::make(Errc::Stale,
                        "a path from GID %s, P_Key 0x%04x was asked for, but %s has GID %s, P_Key "
                        "0x%04x now",
-                       to_text(key.sgid).data(), key.pkey.value(), port_->info().name().data(),
+                       to_text(key.sgid).data(), key.pkey.value(), info().name().data(),
                        to_text(plain.sgid).data(), plain.pkey.value()));
     return;
   }
@@ -266,24 +368,26 @@ void PortResolver::handle_resolve(const RankServer::Request& request, Instant no
                 now);
     return;
   }
-  const mad::AcmAddress target = target_of(asked);
-  const Instant deadline = std::min(request.request.deadline, now + kMaxWait);
-  if (auto started = port_->resolve(target, deadline, now); !started) {
-    refuse(started.error());
-    return;
+  // A rank that asks again only moves its deadline.
+  if (const auto waiting = asks_.find(target_of(asked)); waiting != asks_.end()) {
+    std::erase_if(waiting->second, [&waiter](const Ask& ask) {
+      const auto* other = std::get_if<Waiter>(&ask.who);
+      return other != nullptr && other->rank == waiter.rank && other->question == waiter.question;
+    });
   }
-  // The answer comes as an event, later. A rank that asks again only moved its deadline.
-  std::vector<Waiter>& waiting = waiters_[target];
-  if (std::find(waiting.begin(), waiting.end(), waiter) == waiting.end()) {
-    waiting.push_back(waiter);
-  }
+  start({waiter, asked, waiter.deadline}, now);
 }
 
 void PortResolver::forget_gone() {
   while (const auto gone = server_.poll_gone()) {
-    for (auto at = waiters_.begin(); at != waiters_.end();) {
-      std::erase_if(at->second, [&](const Waiter& waiter) { return waiter.rank == *gone; });
-      at = at->second.empty() ? waiters_.erase(at) : std::next(at);
+    for (auto* asks : {&asks_, &unidentified_, &routed_}) {
+      for (auto at = asks->begin(); at != asks->end();) {
+        std::erase_if(at->second, [&](const Ask& ask) {
+          const auto* waiter = std::get_if<Waiter>(&ask.who);
+          return waiter != nullptr && waiter->rank == *gone;
+        });
+        at = at->second.empty() ? asks->erase(at) : std::next(at);
+      }
     }
   }
 }
@@ -293,13 +397,15 @@ void PortResolver::handle_events(Instant now) {
     if (const auto* learned = std::get_if<PathLearned>(&*event)) {
       handle_learned(*learned, now);
     } else if (const auto* unresolved = std::get_if<PathUnresolved>(&*event)) {
-      handle_unresolved(*unresolved);
+      handle_unresolved(*unresolved, now);
     } else if (const auto* forgotten = std::get_if<PathForgotten>(&*event)) {
       if (const auto dgid = forgotten->address.as_gid()) {
         cache_->remove(plain_key(*dgid));
       }
     } else if (std::holds_alternative<Invalidated>(*event)) {
       cache_->invalidate(basis());
+      identity_.forget();
+      silent_.clear();
       read_preloads(now);
     }
   }
@@ -315,6 +421,12 @@ void PortResolver::handle_sa_answer(const AcmPort::SaAnswer& answer, Instant now
         ResolvedPath{*answer.record, PathOrigin::SaQuery, cache_->generation(), Duration::zero()};
   } else {
     path = fail(answer.record.error());
+  }
+  if (const auto route = route_queries_.find(answer.id); route != route_queries_.end()) {
+    const mad::AcmAddress target = route->second;
+    route_queries_.erase(route);
+    take_route(target, path, now);
+    return;
   }
   if (const auto ask = sa_asks_.find(answer.id); ask != sa_asks_.end()) {
     answers_.push_back({ask->second, path});
@@ -348,29 +460,22 @@ void PortResolver::handle_sa_answer(const AcmPort::SaAnswer& answer, Instant now
 }
 
 void PortResolver::handle_learned(const PathLearned& learned, Instant now) {
-  answer_asks(learned.address,
-              ResolvedPath{learned.record, learned.origin, cache_->generation(), Duration::zero()});
   cache_->store(plain_key(learned.record.dgid), learned.record, learned.origin, now);
-  tell_ranks(learned, now);
-}
-
-void PortResolver::tell_ranks(const PathLearned& learned, Instant now) {
-  const auto waiting = waiters_.find(learned.address);
-  if (waiting == waiters_.end()) {
-    return;
-  }
-  const ResolvedPath path{learned.record, learned.origin, cache_->generation(), Duration::zero()};
-  for (const Waiter& waiter : waiting->second) {
-    answer_rank(waiter, path, now);
-  }
-  waiters_.erase(waiting);
+  answer_asks(learned.address,
+              ResolvedPath{learned.record, learned.origin, cache_->generation(), Duration::zero()},
+              now);
 }
 
 void PortResolver::answer_rank(const Waiter& waiter, const ResolvedPath& path, Instant now) {
   PathKey key = waiter.question.key;
   key.dgid = path.record.dgid;
   if (key.sl.has_value() && *key.sl != path.record.sl) {
-    ask_for_sl(waiter, key.dgid, now);
+    if (port_ != nullptr) {
+      ask_for_sl(waiter, key.dgid, now);
+    } else {
+      ask_borrowed({waiter, mad::AcmAddress::gid(key.dgid), waiter.deadline}, key, waiter.deadline,
+                   now);
+    }
     return;
   }
   cache_->store(key, path.record, path.origin, now);
@@ -392,17 +497,22 @@ void PortResolver::ask_for_sl(const Waiter& waiter, const Gid& dgid, Instant now
   sl_waiters_.emplace(port_->ask_sa(wanted, mask, now), waiter);
 }
 
-void PortResolver::handle_unresolved(const PathUnresolved& unresolved) {
-  const Error error = port_->explain(unresolved);
-  answer_asks(unresolved.address, fail(error));
-  const auto waiting = waiters_.find(unresolved.address);
-  if (waiting == waiters_.end()) {
+void PortResolver::handle_unresolved(const PathUnresolved& unresolved, Instant now) {
+  const auto waiting = asks_.find(unresolved.address);
+  if (waiting == asks_.end()) {
     return;
   }
-  for (const Waiter& waiter : waiting->second) {
-    server_.reply(waiter.rank, {waiter.question, fail(error)});
+  const Error error = port_->explain(unresolved);
+  std::vector<Ask> asks = std::move(waiting->second);
+  asks_.erase(waiting);
+  for (Ask& ask : asks) {
+    ask.silence = error;
+    if (ask.deadline > now) {
+      identify(ask, now);
+    } else {
+      finish(ask, fail(error), now);
+    }
   }
-  waiters_.erase(waiting);
 }
 
 }  // namespace wireup::acm

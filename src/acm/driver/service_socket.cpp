@@ -14,6 +14,7 @@ namespace wireup::acm {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr const char* kWhose = "the resolver's socket";
 
 sockaddr_un address_of(const std::string& path) noexcept {
   sockaddr_un address{};
@@ -32,22 +33,21 @@ Result<UniqueFd> make_socket() {
   return fd;
 }
 
-Result<> check_peer(int socket) {
+}  // namespace
+
+Result<> check_peer(int socket, const char* what) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return fail(Error::system(Errc::NoPermission, errno, "asking who is behind a unix socket"));
+    return fail(Error::system(Errc::NoPermission, errno, "asking who is behind %s", what));
   }
   if (peer.uid != 0 && peer.uid != geteuid()) {
     return fail(Error::make(Errc::NoPermission,
-                            "process %d behind the resolver's socket belongs to uid %u, neither "
-                            "root nor uid %u",
-                            peer.pid, peer.uid, geteuid()));
+                            "process %d behind %s belongs to uid %u, neither root nor uid %u",
+                            peer.pid, what, peer.uid, geteuid()));
   }
   return {};
 }
-
-}  // namespace
 
 Result<UniqueFd> listen_at(const std::string& path) {
   auto fd = make_socket();
@@ -81,7 +81,7 @@ Result<UniqueFd> connect_to(const std::string& path) {
                                                                : Errc::NoPermission;
     return fail(Error::system(kind, error, "connecting to the resolver at %s", path.c_str()));
   }
-  if (auto checked = check_peer(fd->value()); !checked) {
+  if (auto checked = check_peer(fd->value(), kWhose); !checked) {
     return fail(checked.error());
   }
   return fd;
@@ -95,7 +95,7 @@ Result<std::optional<UniqueFd>> accept_from(int listener) {
     }
     return fail(Error::system(Errc::NoResources, errno, "accepting a rank at the resolver"));
   }
-  if (auto checked = check_peer(fd.value()); !checked) {
+  if (auto checked = check_peer(fd.value(), kWhose); !checked) {
     return fail(checked.error());
   }
   return std::optional<UniqueFd>(std::move(fd));

@@ -21,6 +21,10 @@ namespace wireup::acm {
 /// Errc::NoPermission: the listener is neither root nor this user.
 [[nodiscard]] Result<UniqueFd> connect_to(const std::string& path);
 
+/// Who is at the other end of a unix socket? Errc::NoPermission: neither root nor this user. `what`
+/// names the socket for the message.
+[[nodiscard]] Result<> check_peer(int socket, const char* what);
+
 /// The next waiting connection; nothing when none waits. A peer that is neither root nor this user
 /// is Errc::NoPermission and is closed.
 [[nodiscard]] Result<std::optional<UniqueFd>> accept_from(int listener);

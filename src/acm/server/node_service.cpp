@@ -84,6 +84,11 @@ void NodeService::send_replies() {
 
 void NodeService::note_changes() {
   for (Watched& watched : ports_) {
+    PortResolver* resolver = watched.port->resolver();
+    while (const auto found = resolver != nullptr ? resolver->poll_identified() : std::nullopt) {
+      const ServedPort::Options& options = watched.port->options();
+      news_.push_back({options.device, options.port, std::nullopt, {}, found});
+    }
     const auto fault = watched.port->fault();
     const std::string state = fault.has_value() ? std::string(fault->what()) : std::string();
     if (watched.told == state) {

@@ -31,6 +31,8 @@ class NodeService {
     std::optional<Error> fault;
     /// What of the preloaded files could not be used.
     std::vector<Error> problems;
+    /// A port that runs no ACM was found; the rest says nothing then.
+    std::optional<PortResolver::Identified> identified = {};
   };
 
   /// `ports` may be empty: then every client is told that there is none.

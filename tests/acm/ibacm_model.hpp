@@ -11,6 +11,7 @@
 #include "acm/engine/groups.hpp"
 #include "acm/mixed_fabric.hpp"
 #include "mad/acm.hpp"
+#include "mad/rate.hpp"
 
 /// What ibacm does on the wire, in its default mode (paths from the SA), as far as others can see
 /// it: one request in flight, three tries at fixed intervals, one transaction id kept for each

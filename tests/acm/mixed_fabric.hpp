@@ -12,6 +12,7 @@
 #include "acm/engine/messages.hpp"
 #include "mad/mc_member_record.hpp"
 #include "mad/path_record.hpp"
+#include "mad/rate.hpp"
 #include "support/sim_network.hpp"
 
 /// A simulated fabric for ACM services of several makes, several of them on one port if need be:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `wireup serve`: the node's ACM service.
-#include <poll.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
@@ -15,13 +14,16 @@
 #include <utility>
 #include <vector>
 
+#include "acm/server/client_names.hpp"
 #include "acm/server/client_server.hpp"
+#include "acm/server/ipoib_watch.hpp"
 #include "acm/server/kernel_service.hpp"
 #include "acm/server/node_service.hpp"
 #include "acm/server/service_setup.hpp"
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
 #include "command.hpp"
+#include "serve_privileges.hpp"
 
 namespace wireup::tool {
 namespace {
@@ -29,12 +31,19 @@ namespace {
 struct Options {
   acm::ServiceFiles files;
   std::string socket = acm::kClientSocketPath;
+  /// Empty: as it is started.
+  std::string user;
 };
 
 /// How often a host without a port looks for one.
 constexpr Duration kLookInterval = std::chrono::seconds(5);
 /// What ports, ranks and files need besides the clients.
 constexpr std::size_t kOwnDescriptors = 512;
+
+/// One user's processes leave room for the others', and an ordinary node's fit.
+std::size_t each_user(std::size_t all) {
+  return std::max<std::size_t>(1, all / 2);
+}
 
 int report(const Error& error) {
   spdlog::error("{}", error.what());
@@ -90,18 +99,36 @@ Result<acm::ClientListener> open_listener(const std::string& path) {
   return acm::listen_client_socket(path, acm::kClientSocketMode, links);
 }
 
-Result<acm::ClientServer> open_clients(const std::string& path) {
+/// Half of the descriptors that the service does not need itself is for clients, half for ranks.
+struct Bounds {
+  acm::ClientServerLimits clients;
+  /// Of all ports together.
+  std::size_t ranks = 0;
+};
+
+Result<Bounds> find_bounds() {
   const auto most = acm::raise_descriptor_limit();
   if (!most) {
     return fail(most.error());
   }
-  auto listener = open_listener(path);
-  if (!listener) {
-    return fail(listener.error());
+  const std::size_t half = (*most - std::min(*most, kOwnDescriptors)) / 2;
+  Bounds bounds;
+  bounds.clients.max_clients = std::min(bounds.clients.max_clients, half);
+  bounds.clients.max_clients_each_user = each_user(bounds.clients.max_clients);
+  bounds.ranks = half;
+  return bounds;
+}
+
+/// The ports as they are served: root's service is everybody's.
+std::vector<acm::ServedPort::Options> with_bounds(std::vector<acm::ServedPort::Options> ports,
+                                                  const Bounds& bounds) {
+  for (acm::ServedPort::Options& port : ports) {
+    port.audience = geteuid() == 0 ? acm::Audience::Everybody : acm::Audience::OwnUser;
+    acm::RankServerLimits& ranks = port.ranks;
+    ranks.max_ranks = std::min(ranks.max_ranks, bounds.ranks / ports.size());
+    ranks.max_ranks_each_user = geteuid() == 0 ? each_user(ranks.max_ranks) : ranks.max_ranks;
   }
-  acm::ClientServerLimits limits;
-  limits.max_clients = std::min(limits.max_clients, *most - std::min(*most, kOwnDescriptors));
-  return acm::ClientServer::open(std::move(*listener), limits);
+  return ports;
 }
 
 /// The kernel's path requests, where this kernel makes some.
@@ -114,45 +141,90 @@ std::optional<acm::KernelService> open_kernel() {
   return acm::KernelService(std::move(*socket));
 }
 
+/// The ports of the files, or of the devices that are there.
+Result<> look_for_ports(const Options& options, const Bounds& bounds, bool is_first_look,
+                        acm::NodeService& service) {
+  const auto setup = acm::read_setup(options.files);
+  if (!setup) {
+    return fail(setup.error());
+  }
+  for (std::size_t i = 0; is_first_look && i < setup->problems.size(); ++i) {
+    spdlog::warn("{}", setup->problems[i].what());
+  }
+  if (setup->ports.empty()) {
+    // Nothing to serve is no fault: a host may get its adapter, or its driver, later.
+    spdlog::info("no InfiniBand port in {}: waiting for one", setup->origin);
+    return {};
+  }
+  spdlog::info("{} ports of {}, clients at {}", setup->ports.size(), setup->origin, options.socket);
+  if (setup->uses_interfaces) {
+    if (auto socket = acm::open_route_netlink()) {
+      service.watch_interfaces(acm::IpoibWatch(std::move(*socket)));
+    } else {
+      spdlog::warn("the addresses of IPoIB interfaces are not served: {}", socket.error().what());
+    }
+  }
+  return service.add_ports(with_bounds(setup->ports, bounds));
+}
+
+/// Until a signal.
+Result<> run(const Options& options, const Bounds& bounds, ServePrivileges& privileges,
+             acm::NodeService& service, const UniqueFd& signals) {
+  Instant next_look;
+  while (!has_signal(signals)) {
+    const Instant now = monotonic_now();
+    if (service.ports() == 0 && next_look <= now) {
+      const bool is_first_look = next_look == Instant();
+      next_look = now + kLookInterval;
+      if (auto looked = look_for_ports(options, bounds, is_first_look, service); !looked) {
+        return looked;
+      }
+    }
+    service.progress(now);
+    while (const auto news = service.poll_news()) {
+      tell(*news);
+    }
+    if (privileges.is_waiting() && service.serves_all()) {
+      if (auto done = privileges.become_user(); !done) {
+        return done;
+      }
+    }
+    service.wait(signals.value(), service.ports() == 0 ? next_look : Instant::max(), now);
+  }
+  return {};
+}
+
 int serve(const Options& options) {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "wireup", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   const UniqueFd signals = catch_signals();
-  auto setup = acm::read_setup(options.files);
-  if (!setup) {
-    return report(setup.error());
+  auto privileges = ServePrivileges::make(options.user);
+  if (!privileges) {
+    return report(privileges.error());
   }
-  for (const Error& problem : setup->problems) {
-    spdlog::warn("{}", problem.what());
+  const auto bounds = find_bounds();
+  if (!bounds) {
+    return report(bounds.error());
   }
-  auto clients = open_clients(options.socket);
+  auto listener = open_listener(options.socket);
+  if (!listener) {
+    return report(listener.error());
+  }
+  for (const Error& misled : acm::names_that_mislead(listener->path())) {
+    spdlog::warn("{}", misled.what());
+  }
+  auto clients = acm::ClientServer::open(std::move(*listener), bounds->clients);
   if (!clients) {
     return report(clients.error());
   }
-  while (setup->ports.empty()) {
-    // Nothing to serve is no fault: a host may get its adapter, or its driver, later.
-    spdlog::info("no InfiniBand port in {}: waiting for one", setup->origin);
-    if (::poll(nullptr, 0, static_cast<int>(kLookInterval / std::chrono::milliseconds(1))) < 0 ||
-        has_signal(signals)) {
-      return 0;
-    }
-    setup = acm::read_setup(options.files);
-    if (!setup) {
-      return report(setup.error());
-    }
+  auto kernel = open_kernel();
+  // Before the devices: their libraries may start threads, which would keep what they had.
+  if (auto done = privileges->give_up(kernel.has_value()); !done) {
+    return report(done.error());
   }
-  auto service = acm::NodeService::open(setup->ports, std::move(*clients), open_kernel());
-  if (!service) {
-    return report(service.error());
-  }
-  spdlog::info("{} ports of {}, clients at {}", setup->ports.size(), setup->origin, options.socket);
-  while (!has_signal(signals)) {
-    Instant now = monotonic_now();
-    (*service)->progress(now);
-    while (const auto news = (*service)->poll_news()) {
-      tell(*news);
-    }
-    (*service)->wait(signals.value(), Instant::max(), now);
+  acm::NodeService service(std::move(*clients), std::move(kernel));
+  if (auto done = run(options, *bounds, *privileges, service, signals); !done) {
+    return report(done.error());
   }
   spdlog::info("ending");
   return 0;
@@ -169,6 +241,7 @@ void add_serve(CLI::App& app, Action& action) {
   command->add_option("--addresses", options->files.addresses,
                       "names and addresses in ibacm's format (/etc/rdma/ibacm_addr.cfg, if there)");
   command->add_option("--socket", options->socket, "where clients connect")->capture_default_str();
+  command->add_option("--user", options->user, "run as this user once all ports are open");
   command->callback([options, &action] { action = [options] { return serve(*options); }; });
 }
 

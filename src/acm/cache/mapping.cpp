@@ -65,6 +65,13 @@ Result<UniqueFd> open_trusted(const std::string& path, int flags) {
   return fd;
 }
 
+Result<> let_everybody_read(int fd, const std::string& name) {
+  if (fchmod(fd, 0644) != 0) {
+    return fail(Error::system(Errc::NoPermission, errno, "opening %s to readers", name.c_str()));
+  }
+  return {};
+}
+
 Result<std::size_t> file_size(int fd, const std::string& name) {
   struct stat status {};
   if (fstat(fd, &status) != 0) {

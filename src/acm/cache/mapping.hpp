@@ -40,6 +40,9 @@ class Mapping {
 /// trusted, Errc::NotFound when there is none.
 [[nodiscard]] Result<UniqueFd> open_trusted(const std::string& path, int flags);
 
+/// Lets every user read an open file of ours, whatever the umask.
+[[nodiscard]] Result<> let_everybody_read(int fd, const std::string& name);
+
 /// Size of an open file in bytes.
 [[nodiscard]] Result<std::size_t> file_size(int fd, const std::string& name);
 

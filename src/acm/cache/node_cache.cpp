@@ -77,13 +77,18 @@ Result<OpenCache> open_existing(const std::string& path, bool writable) {
 
 /// Makes the file under another name and renames it, so that nobody sees it half made, and so that
 /// readers of a former file keep theirs whole.
-Result<OpenCache> make_new(const std::string& path, std::uint32_t slots, std::uint64_t basis) {
+Result<OpenCache> make_new(const std::string& path, std::uint32_t slots, std::uint64_t basis,
+                           bool is_public) {
   // One name: there is one writer, and what a killed one left is replaced, not gathered.
   const std::string draft = path + ".new";
   unlink(draft.c_str());
   auto fd = open_trusted(draft, O_RDWR | O_CREAT | O_EXCL);
   if (!fd) {
     return fail(fd.error());
+  }
+  if (auto opened = is_public ? let_everybody_read(fd->value(), draft) : Result<>(); !opened) {
+    unlink(draft.c_str());
+    return fail(opened.error());
   }
   const std::size_t size = cache_file_size(slots);
   if (ftruncate(fd->value(), static_cast<off_t>(size)) != 0) {
@@ -176,7 +181,7 @@ Result<CacheWriter> CacheWriter::open(const Options& options) {
   if (!opened.error().is(Errc::NotFound) && !opened.error().is(Errc::Malformed)) {
     return fail(opened.error());
   }
-  auto made = make_new(options.path, slots, basis);
+  auto made = make_new(options.path, slots, basis, options.is_public);
   if (!made) {
     return fail(made.error());
   }

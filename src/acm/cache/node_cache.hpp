@@ -52,6 +52,8 @@ class CacheWriter {
     CacheBasis basis;
     /// Keep what a former writer stored, where its basis is the same; else start anew.
     bool keep = false;
+    /// For readers of every user, not of this one only.
+    bool is_public = false;
   };
   /// Opens or makes the file, and repairs what a killed writer left half written. A file of
   /// another version or layout is replaced by a new one.

@@ -148,6 +148,12 @@ void AcmPort::path_failed(const mad::AcmAddress& address) {
   engine_->path_failed(address);
 }
 
+void AcmPort::set_locals(const std::vector<mad::AcmAddress>& locals, Instant now) {
+  options_.locals = locals;
+  engine_->set_locals(locals);
+  drain(now);
+}
+
 std::uint32_t AcmPort::ask_sa(const mad::PathRecord& record, std::uint64_t component_mask,
                               Instant now) {
   const umad::SaRequestId id = sa_->query_path(record, component_mask, now);

@@ -40,6 +40,8 @@ class AcmPort {
 
   [[nodiscard]] Result<> resolve(const mad::AcmAddress& address, Instant deadline, Instant now);
   void path_failed(const mad::AcmAddress& address);
+  /// The names and IP addresses answered for changed.
+  void set_locals(const std::vector<mad::AcmAddress>& locals, Instant now);
 
   /// A path query of a user, past everything known: SubnAdmGet with this record and component mask.
   /// One SaAnswer with the id that is returned follows.

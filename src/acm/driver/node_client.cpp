@@ -17,6 +17,7 @@
 #include "acm/driver/resolver.hpp"
 #include "acm/driver/service_message.hpp"
 #include "acm/driver/service_socket.hpp"
+#include "acm/driver/service_watch.hpp"
 #include "acm/engine/port_identity.hpp"
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
@@ -56,6 +57,9 @@ struct NodeClient::State {
   PKey table_pkey;
   NodeDirectory directory;
   NodeLock lock;
+  ServiceWatch service;
+  /// The node's service is asked, not a rank of this user.
+  bool uses_service = false;
   UniqueFd epoll;
   // Before the lock and the directory go, the resolver must have ended.
   std::unique_ptr<Resolver> resolver;
@@ -63,6 +67,8 @@ struct NodeClient::State {
   /// The epoch of the cache and the socket.
   std::uint64_t epoch = 0;
   UniqueFd socket;
+  /// The resolver has answered on this socket.
+  bool is_answered = false;
   /// The socket's queue was full: it is watched for room.
   bool wants_room = false;
   std::map<RankQuestion, Pending> pending;
@@ -76,8 +82,8 @@ struct NodeClient::State {
   /// Why there is no resolver.
   Error last_error{Errc::PathUnresolved};
 
-  State(NodeDirectory names, NodeLock node_lock)
-      : directory(std::move(names)), lock(std::move(node_lock)) {}
+  State(NodeDirectory names, NodeLock node_lock, ServiceWatch watch)
+      : directory(std::move(names)), lock(std::move(node_lock)), service(std::move(watch)) {}
   ~State() { end_resolver(); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -85,6 +91,16 @@ struct NodeClient::State {
   [[nodiscard]] std::optional<PathKey> normalise(PathKey key) const noexcept;
   [[nodiscard]] Error other_port(const PathKey& key) const noexcept;
   [[nodiscard]] ResolvedPath local() const noexcept;
+  /// Of the resolver that is asked.
+  [[nodiscard]] const NodeDirectory& names() const noexcept {
+    return uses_service ? service.names() : directory;
+  }
+  [[nodiscard]] std::uint64_t current_epoch() const noexcept {
+    return uses_service ? service.epoch() : lock.epoch();
+  }
+  void use_service(bool wanted, Instant now);
+  void leave_service(Instant now);
+  [[nodiscard]] bool is_silent(Instant now) const;
   void end_resolver();
   void watch(Instant now);
   void follow_epoch(Instant now);
@@ -92,6 +108,7 @@ struct NodeClient::State {
   void elect(Instant now);
   void connected(UniqueFd fd, Instant now);
   void disconnect(Instant now);
+  void lose(Instant now);
   void open_cache();
   void send_pending(Instant now);
   bool watch_room(bool wanted) noexcept;
@@ -134,15 +151,51 @@ void NodeClient::State::end_resolver() {
   }
 }
 
-/// Has the resolver stopped beating? Then this process starts the next epoch.
+/// From the ranks' resolver to the node's service, or back.
+void NodeClient::State::use_service(bool wanted, Instant now) {
+  if (uses_service == wanted) {
+    return;
+  }
+  if (wanted) {
+    end_resolver();
+  }
+  uses_service = wanted;
+  was_silent = false;
+  cache.reset();
+  disconnect(now);
+  epoch = current_epoch();
+}
+
+void NodeClient::State::leave_service(Instant now) {
+  service.leave(now);
+  use_service(false, now);
+}
+
+bool NodeClient::State::is_silent(Instant now) const {
+  if (uses_service) {
+    return service.silence(now) > kSilenceLimit;
+  }
+  const bool is_mine = resolver != nullptr && !resolver->has_ended();
+  return !is_mine && lock.silence(now) > kSilenceLimit;
+}
+
+/// Has the node a service now? Or has the resolver stopped beating? Then this process starts the
+/// next epoch.
 void NodeClient::State::watch(Instant now) {
   if (next_watch > now) {
     return;
   }
   next_watch = now + kWatchInterval;
-  const bool is_mine = resolver != nullptr && !resolver->has_ended();
-  const bool is_silent = !is_mine && lock.silence(now) > kSilenceLimit;
-  if (is_silent && was_silent && options.may_resolve) {
+  if (!uses_service && service.is_there(now)) {
+    use_service(true, now);
+    return;
+  }
+  const bool is_silent_now = is_silent(now);
+  if (is_silent_now && was_silent && uses_service) {
+    leave_service(now);
+    return;
+  }
+  if (is_silent_now && was_silent && options.may_resolve) {
     const std::uint64_t ended = lock.epoch();
     // A free lock means that it died: then the epoch goes on with another resolver.
     auto locked = lock.try_lock(ended);
@@ -154,14 +207,14 @@ void NodeClient::State::watch(Instant now) {
     disconnect(now);
     follow_epoch(now);
   }
-  was_silent = is_silent;
+  was_silent = is_silent_now;
 }
 
 void NodeClient::State::follow_epoch(Instant now) {
-  const std::uint64_t current = lock.epoch();
-  if (resolver != nullptr && (resolver->epoch() != current || resolver->has_ended())) {
+  if (resolver != nullptr && (resolver->epoch() != lock.epoch() || resolver->has_ended())) {
     end_resolver();
   }
+  const std::uint64_t current = current_epoch();
   if (current != epoch) {
     epoch = current;
     cache.reset();
@@ -173,16 +226,23 @@ void NodeClient::State::connect(Instant now) {
   if (socket.is_open() || next_connect > now) {
     return;
   }
+  if (service.is_there(now)) {
+    use_service(true, now);
+  } else if (uses_service) {
+    leave_service(now);
+  }
   follow_epoch(now);
   next_connect = now + reconnect_wait;
   reconnect_wait = std::min(reconnect_wait * 2, kMaxReconnect);
-  auto fd = connect_to(directory.socket_path(epoch));
+  auto fd = connect_to(names().socket_path(epoch));
   if (fd) {
     connected(std::move(*fd), now);
     return;
   }
   last_error = fd.error();
-  if (fd.error().is(Errc::NotFound)) {
+  if (uses_service && !fd.error().is(Errc::Busy)) {
+    leave_service(now);
+  } else if (fd.error().is(Errc::NotFound)) {
     elect(now);
   }
 }
@@ -221,7 +281,8 @@ void NodeClient::State::elect(Instant now) {
   wanted.cache_entries = options.cache_entries;
   wanted.ibacm_socket = options.ibacm_socket;
   wanted.prefer_ibacm = options.prefer_ibacm;
-  auto started = Resolver::start(wanted, lock);
+  auto started = Resolver::start(
+      wanted, lock, ServiceWatch(options.public_directory, port.port_guid, table_pkey));
   if (!started) {
     last_error = started.error();
     lock.unlock(epoch);
@@ -247,7 +308,7 @@ void NodeClient::State::connected(UniqueFd fd, Instant now) {
   }
   socket = std::move(fd);
   wants_room = false;
-  reconnect_wait = kFirstReconnect;
+  is_answered = false;
   open_cache();
   send_pending(now);
 }
@@ -263,12 +324,28 @@ void NodeClient::State::disconnect(Instant now) {
   reconnect_wait = kFirstReconnect;
 }
 
+/// The other side closed the connection, or broke the format.
+void NodeClient::State::lose(Instant now) {
+  const bool was_answered = is_answered;
+  const Duration wait = reconnect_wait;
+  disconnect(now);
+  if (!was_answered) {
+    // One that takes connections only to close them (its limit for a user) is not hurried.
+    last_error = Error::make(Errc::PathUnresolved,
+                             "the resolver at %s closes the connection without an answer: has this "
+                             "user more processes than it takes?",
+                             names().socket_path(epoch).c_str());
+    next_connect = now + wait;
+    reconnect_wait = wait;
+  }
+}
+
 void NodeClient::State::open_cache() {
   if (cache.has_value()) {
     return;
   }
   // Not there yet: the resolver makes it when its port is open. Every path comes by reply then.
-  if (auto opened = CacheReader::open(directory.cache_path(epoch))) {
+  if (auto opened = CacheReader::open(names().cache_path(epoch))) {
     cache.emplace(std::move(*opened));
   }
 }
@@ -292,7 +369,7 @@ void NodeClient::State::send_pending(Instant now) {
         }
         return;
       case SendOutcome::Closed:
-        disconnect(now);
+        lose(now);
         return;
     }
   }
@@ -322,9 +399,11 @@ void NodeClient::State::receive(Instant now) {
                            ? decode_reply(std::span(buffer).first(packet.size))
                            : Result<ServiceReply>(fail(Errc::PeerGone));
     if (!reply) {
-      disconnect(now);
+      lose(now);
       return;
     }
+    is_answered = true;
+    reconnect_wait = kFirstReconnect;
     open_cache();
     handle_reply(*reply);
   }
@@ -386,7 +465,9 @@ Result<NodeClient> NodeClient::open(const NodeClientOptions& options, const verb
   if (!lock) {
     return fail(lock.error());
   }
-  auto state = std::make_unique<State>(std::move(*directory), std::move(*lock));
+  auto state = std::make_unique<State>(
+      std::move(*directory), std::move(*lock),
+      ServiceWatch(options.public_directory, port.port_guid, port.pkeys[*index]));
   state->options = options;
   state->port = port;
   state->table_pkey = port.pkeys[*index];
@@ -417,7 +498,7 @@ std::optional<ResolvedPath> NodeClient::lookup(const PathKey& key) const {
     return state_->local();
   }
   // A cache of an epoch that is over gets no more news.
-  if (!state_->cache.has_value() || state_->epoch != state_->lock.epoch()) {
+  if (!state_->cache.has_value() || state_->epoch != state_->current_epoch()) {
     return std::nullopt;
   }
   const Instant now = monotonic_now();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "acm/driver/ibacm_client.hpp"
+#include "acm/driver/node_directory.hpp"
 #include "acm/engine/path.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
@@ -22,6 +23,9 @@ struct NodeClientOptions {
   /// Directory of the node's lock and socket; empty = /run/wireup-<uid>, or $TMPDIR/wireup-<uid>
   /// where that cannot be made. It must be the node's own.
   std::string directory;
+  /// Directory of the service that resolves for all users of the node; while one lives there, it is
+  /// asked, and no rank is a resolver. Empty: none is looked for.
+  std::string public_directory = kPublicDirectory;
   /// Directory of the node cache, of the node's own memory.
   std::string cache_directory = "/dev/shm";
   /// May this process become the node's resolver (its thread "wireup-acm")? Without a resolver in
@@ -46,8 +50,10 @@ struct Resolution {
 };
 
 /// A rank's way to paths: a read of the node cache, else a question to the node's resolver. One
-/// resolver serves a node, port and P_Key; the ranks elect it by a file lock, and when it ends,
-/// dies or stops to beat, the others elect the next and ask it again what was pending.
+/// resolver serves a node, port and P_Key: the node's service, where one lives (ServiceWatch), or
+/// else one of the ranks. Those of a user elect it by a file lock, and when it ends, dies or stops
+/// to beat, the others elect the next. Whoever is the resolver next is asked again what was
+/// pending.
 ///
 /// One per context; not thread-safe: called by the context's progress owner only.
 class NodeClient {

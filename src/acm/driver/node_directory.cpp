@@ -59,6 +59,49 @@ Result<std::string> choose_directory(const std::string& wanted) {
   return path;
 }
 
+Result<> make_public(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) == 0) {
+    // Whatever the umask: who cannot read it takes the service for none.
+    if (chmod(path.c_str(), 0755) != 0) {
+      return fail(Error::system(Errc::NoPermission, errno, "opening %s to readers", path.c_str()));
+    }
+  } else if (errno != EEXIST) {
+    return fail(Error::system(Errc::NoPermission, errno, "making the node's public directory %s",
+                              path.c_str()));
+  }
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) {
+    return fail(
+        Error::system(Errc::NoPermission, errno, "asking for the owner of %s", path.c_str()));
+  }
+  const bool is_ours = status.st_uid == 0 || status.st_uid == geteuid();
+  if (!S_ISDIR(status.st_mode) || !is_ours || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return fail(Error::make(Errc::NoPermission,
+                            "the node's public directory %s is not to be trusted (owner uid %u, "
+                            "mode %o): it must be a directory of root that no one else may write; "
+                            "remove it",
+                            path.c_str(), status.st_uid, status.st_mode & 07777U));
+  }
+  return {};
+}
+
+std::string base_name(Guid port_guid, PKey pkey) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "acm1-%016" PRIx64 "-%04x", port_guid.value(),
+                static_cast<unsigned>(pkey.partition()));
+  return name.data();
+}
+
+Result<> check_length(const std::string& base, const std::string& directory) {
+  if (base.size() + kMaxSuffix > sizeof(sockaddr_un::sun_path)) {
+    return fail(Error::make(Errc::InvalidArgument,
+                            "node directory %s: its name has %zu bytes too many for a socket in it",
+                            directory.c_str(),
+                            base.size() + kMaxSuffix - sizeof(sockaddr_un::sun_path)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<NodeDirectory> NodeDirectory::open(const std::string& directory,
@@ -68,17 +111,32 @@ Result<NodeDirectory> NodeDirectory::open(const std::string& directory,
   if (!chosen) {
     return fail(chosen.error());
   }
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "acm1-%016" PRIx64 "-%04x", port_guid.value(),
-                static_cast<unsigned>(pkey.partition()));
+  const std::string name = base_name(port_guid, pkey);
   NodeDirectory result;
-  result.base_ = *chosen + "/" + name.data();
-  result.cache_base_ = cache_directory + "/wireup-" + std::to_string(geteuid()) + "-" + name.data();
-  if (result.base_.size() + kMaxSuffix > sizeof(sockaddr_un::sun_path)) {
-    return fail(Error::make(Errc::InvalidArgument,
-                            "node directory %s: its name has %zu bytes too many for a socket in it",
-                            chosen->c_str(),
-                            result.base_.size() + kMaxSuffix - sizeof(sockaddr_un::sun_path)));
+  result.base_ = *chosen + "/" + name;
+  result.cache_base_ = cache_directory + "/wireup-" + std::to_string(geteuid()) + "-" + name;
+  if (auto checked = check_length(result.base_, *chosen); !checked) {
+    return fail(checked.error());
+  }
+  return result;
+}
+
+Result<NodeDirectory> NodeDirectory::open_public(const std::string& directory, Guid port_guid,
+                                                 PKey pkey) {
+  if (auto made = make_public(directory); !made) {
+    return fail(made.error());
+  }
+  return public_names(directory, port_guid, pkey);
+}
+
+Result<NodeDirectory> NodeDirectory::public_names(const std::string& directory, Guid port_guid,
+                                                  PKey pkey) {
+  NodeDirectory result;
+  result.audience_ = Audience::Everybody;
+  result.base_ = directory + "/" + base_name(port_guid, pkey);
+  result.cache_base_ = result.base_ + ".cache";
+  if (auto checked = check_length(result.base_, directory); !checked) {
+    return fail(checked.error());
   }
   return result;
 }

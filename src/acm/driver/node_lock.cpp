@@ -2,8 +2,10 @@
 #include "acm/driver/node_lock.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace wireup::acm {
@@ -14,9 +16,28 @@ constexpr std::size_t kFileSize = 4096;
 /// comes from a file.
 constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << 40U) - 1;
 
+Duration silence_of(const NodeLockState& state, Instant now) noexcept {
+  const std::int64_t last = state.last_beat.load(std::memory_order_acquire);
+  const Instant at{Duration(last)};
+  // A beat in the future is one of another boot.
+  if (last <= 0 || at > now + std::chrono::seconds(1)) {
+    return Duration::max();
+  }
+  return now > at ? now - at : Duration::zero();
+}
+
+/// The file of the lock itself, where that of the state is everybody's to read.
+Result<UniqueFd> open_owner_file(const std::string& path) {
+  auto fd = open_trusted(path, O_RDWR | O_CREAT);
+  if (fd && fchmod(fd->value(), 0600) != 0) {
+    return fail(Error::system(Errc::NoPermission, errno, "closing %s to others", path.c_str()));
+  }
+  return fd;
+}
+
 }  // namespace
 
-Result<NodeLock> NodeLock::open(const std::string& path) {
+Result<NodeLock> NodeLock::open(const std::string& path, Audience audience) {
   auto fd = open_trusted(path, O_RDWR | O_CREAT);
   if (!fd) {
     return fail(fd.error());
@@ -37,17 +58,28 @@ Result<NodeLock> NodeLock::open(const std::string& path) {
   lock.path_ = path;
   lock.fd_ = std::move(*fd);
   lock.mapping_ = std::move(*mapping);
+  if (audience == Audience::Everybody) {
+    if (auto readable = let_everybody_read(lock.fd_.value(), path); !readable) {
+      return fail(readable.error());
+    }
+    lock.path_ = path + ".owner";
+    auto owner = open_owner_file(lock.path_);
+    if (!owner) {
+      return fail(owner.error());
+    }
+    lock.fd_ = std::move(*owner);
+  }
   return lock;
 }
 
 std::uint64_t NodeLock::epoch() const noexcept {
-  return shared().epoch.load(std::memory_order_acquire) & kEpochMask;
+  return state().epoch.load(std::memory_order_acquire) & kEpochMask;
 }
 
 void NodeLock::end_epoch(std::uint64_t epoch) noexcept {
-  std::uint64_t current = shared().epoch.load(std::memory_order_acquire);
+  std::uint64_t current = state().epoch.load(std::memory_order_acquire);
   if ((current & kEpochMask) == epoch) {
-    shared().epoch.compare_exchange_strong(current, epoch + 1, std::memory_order_acq_rel);
+    state().epoch.compare_exchange_strong(current, epoch + 1, std::memory_order_acq_rel);
   }
 }
 
@@ -79,17 +111,45 @@ void NodeLock::unlock(std::uint64_t epoch) noexcept {
 }
 
 void NodeLock::beat(Instant now) noexcept {
-  shared().last_beat.store(now.time_since_epoch().count(), std::memory_order_release);
+  state().last_beat.store(now.time_since_epoch().count(), std::memory_order_release);
 }
 
 Duration NodeLock::silence(Instant now) const noexcept {
-  const std::int64_t last = shared().last_beat.load(std::memory_order_acquire);
-  const Instant at{Duration(last)};
-  // A beat in the future is one of another boot.
-  if (last <= 0 || at > now + std::chrono::seconds(1)) {
-    return Duration::max();
+  return silence_of(state(), now);
+}
+
+Result<NodeLockView> NodeLockView::open(const std::string& path) {
+  const auto fd = open_trusted(path, O_RDONLY);
+  if (!fd) {
+    return fail(fd.error());
   }
-  return now > at ? now - at : Duration::zero();
+  const auto size = file_size(fd->value(), path);
+  if (!size) {
+    return fail(size.error());
+  }
+  if (*size < kFileSize) {
+    return fail(Error::make(Errc::NotFound, "%s is not made yet", path.c_str()));
+  }
+  auto mapping = Mapping::map(fd->value(), kFileSize, false, path);
+  if (!mapping) {
+    return fail(mapping.error());
+  }
+  NodeLockView view;
+  view.mapping_ = std::move(*mapping);
+  return view;
+}
+
+std::uint64_t NodeLockView::epoch() const noexcept {
+  return state().epoch.load(std::memory_order_acquire) & kEpochMask;
+}
+
+Instant NodeLockView::last_beat() const noexcept {
+  return Instant(
+      Duration(std::max<std::int64_t>(0, state().last_beat.load(std::memory_order_acquire))));
+}
+
+Duration NodeLockView::silence(Instant now) const noexcept {
+  return silence_of(state(), now);
 }
 
 }  // namespace wireup::acm

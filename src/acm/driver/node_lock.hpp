@@ -7,11 +7,20 @@
 #include <string>
 
 #include "acm/cache/mapping.hpp"
+#include "acm/driver/node_directory.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "base/unique_fd.hpp"
 
 namespace wireup::acm {
+
+/// What the small shared file of a NodeLock holds.
+struct NodeLockState {
+  std::atomic<std::uint64_t> epoch;
+  /// Nanoseconds of CLOCK_MONOTONIC, one clock for all processes of a node; 0 = never.
+  std::atomic<std::int64_t> last_beat;
+};
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 /// Who is the node's resolver: a lock, an epoch and a heartbeat in one small shared file.
 ///
@@ -21,11 +30,16 @@ namespace wireup::acm {
 /// does not: then another process starts the next epoch, which has a lock of its own, and the old
 /// resolver steps down when it sees that.
 ///
+/// Where every user may read the file (Audience::Everybody), the lock itself is taken on another
+/// one, `path`.owner, that its maker alone can open: who may read a file can lock it for reading,
+/// and would keep the resolver out.
+///
 /// Move-only. epoch(), beat() and last_beat() may be called by any thread.
 class NodeLock {
  public:
   /// Opens or makes the file. Errc::NoPermission when it is not to be trusted.
-  [[nodiscard]] static Result<NodeLock> open(const std::string& path);
+  [[nodiscard]] static Result<NodeLock> open(const std::string& path,
+                                             Audience audience = Audience::OwnUser);
 
   [[nodiscard]] std::uint64_t epoch() const noexcept;
   /// Ends `epoch`, if it is still the current one, and starts the next.
@@ -41,20 +55,35 @@ class NodeLock {
   [[nodiscard]] Duration silence(Instant now) const noexcept;
 
  private:
-  struct Shared {
-    std::atomic<std::uint64_t> epoch;
-    /// Nanoseconds of CLOCK_MONOTONIC, one clock for all processes of a node; 0 = never.
-    std::atomic<std::int64_t> last_beat;
-  };
-  static_assert(std::atomic<std::int64_t>::is_always_lock_free);
-
-  [[nodiscard]] Shared& shared() const noexcept {
-    return *static_cast<Shared*>(mapping_.address());
+  [[nodiscard]] NodeLockState& state() const noexcept {
+    return *static_cast<NodeLockState*>(mapping_.address());
   }
   [[nodiscard]] Result<bool> set_lock(short type, std::uint64_t epoch) noexcept;
 
+  /// Of the file that is locked.
   std::string path_;
   UniqueFd fd_;
+  Mapping mapping_;
+};
+
+/// The state of a NodeLock of root or of this user, to read only. Move-only; may be called by any
+/// thread.
+class NodeLockView {
+ public:
+  /// Errc::NotFound: there is none yet. Errc::NoPermission: it is not to be trusted.
+  [[nodiscard]] static Result<NodeLockView> open(const std::string& path);
+
+  [[nodiscard]] std::uint64_t epoch() const noexcept;
+  /// The time of the last beat; Instant() when there was none.
+  [[nodiscard]] Instant last_beat() const noexcept;
+  /// As NodeLock::silence().
+  [[nodiscard]] Duration silence(Instant now) const noexcept;
+
+ private:
+  [[nodiscard]] const NodeLockState& state() const noexcept {
+    return *static_cast<const NodeLockState*>(mapping_.address());
+  }
+
   Mapping mapping_;
 };
 

@@ -22,6 +22,10 @@ constexpr Duration kKeepCache = std::chrono::seconds(10);
 constexpr int kRequestsPerTurn = 256;
 /// Longest wait for an answer, whatever a rank asks for.
 constexpr Duration kMaxWait = std::chrono::hours(1);
+/// Failed paths that one user may report: a whole job that loses a switch, but not so many that the
+/// others' paths are never known.
+constexpr std::int64_t kFailuresAtOnce = 4096;
+constexpr std::int64_t kFailuresPerSecond = 256;
 
 std::uint64_t make_seed(Instant now) noexcept {
   return static_cast<std::uint64_t>(now.time_since_epoch().count()) ^
@@ -48,21 +52,25 @@ EndpointIdentity make_identity(PKey pkey) {
 
 Result<std::unique_ptr<PortResolver>> PortResolver::open(const PortResolverOptions& options,
                                                          NodeLock& lock, Instant now) {
-  auto listener = listen_at(options.directory.socket_path(options.epoch));
+  const Audience audience = options.directory.audience();
+  auto listener = listen_at(options.directory.socket_path(options.epoch), audience);
   if (!listener) {
     return fail(listener.error());
   }
-  auto server = RankServer::open(std::move(*listener));
+  RankServerLimits limits = options.ranks;
+  limits.audience = audience;
+  auto server = RankServer::open(std::move(*listener), limits);
   if (!server) {
     return fail(server.error());
   }
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.is_open() || !watch(epoll, server->fd())) {
+  if (!epoll.is_open()) {
     return fail(Error::system(Errc::NoResources, errno, "making the resolver's descriptors"));
   }
   std::unique_ptr<PortResolver> resolver(
       new PortResolver(options, lock, std::move(*server), std::move(epoll)));
   resolver->keep_cache_ = lock.silence(now) <= kKeepCache;
+  resolver->open_after_ = now + options.open_delay;
   lock.beat(now);
   return resolver;
 }
@@ -73,6 +81,7 @@ PortResolver::PortResolver(const PortResolverOptions& options, NodeLock& lock, R
       lock_(lock),
       server_(std::move(server)),
       epoll_(std::move(epoll)),
+      failure_reports_(kFailuresAtOnce, kFailuresPerSecond),
       identity_(make_identity(options.pkey)) {}
 
 PortResolver::~PortResolver() {
@@ -84,12 +93,16 @@ bool PortResolver::progress(Instant now) {
   if (lock_.epoch() != options_.epoch) {
     return false;
   }
-  if (port_ == nullptr && next_open_ <= now) {
-    open_port(now);
-  }
   if (next_beat_ <= now) {
     lock_.beat(now);
     next_beat_ = now + kBeatInterval;
+  }
+  if (now < open_after_) {
+    return true;
+  }
+  is_open_to_ranks_ = is_open_to_ranks_ || watch(epoll_, server_.fd());
+  if (port_ == nullptr && next_open_ <= now) {
+    open_port(now);
   }
   if (port_ != nullptr) {
     port_->progress(now);
@@ -115,8 +128,8 @@ Instant PortResolver::poll_timeout() const {
   if (!answers_.empty()) {
     return Instant{};
   }
-  if (port_ == nullptr) {
-    until = std::min(until, next_open_);
+  if (!is_open_to_ranks_ || port_ == nullptr) {
+    until = std::min(until, std::max(open_after_, next_open_));
   } else if (const auto due = port_->poll_timeout()) {
     until = std::min(until, *due);
   }
@@ -171,7 +184,8 @@ void PortResolver::read_preloads(Instant now) {
 
 Result<> PortResolver::open_cache() {
   auto cache = CacheWriter::open({options_.directory.cache_path(options_.epoch),
-                                  options_.cache_entries, basis(), keep_cache_});
+                                  options_.cache_entries, basis(), keep_cache_,
+                                  options_.directory.audience() == Audience::Everybody});
   if (!cache) {
     return fail(cache.error());
   }
@@ -274,6 +288,19 @@ void PortResolver::ask_sa(AskId id, const mad::PathRecord& record, std::uint64_t
   sa_asks_.emplace(port_->ask_sa(record, component_mask, now), id);
 }
 
+void PortResolver::set_locals(const std::vector<mad::AcmAddress>& locals, Instant now) {
+  options_.locals = locals;
+  if (port_ != nullptr) {
+    port_->set_locals(locals, now);
+  }
+}
+
+void PortResolver::forget(const mad::AcmAddress& address) {
+  if (port_ != nullptr) {
+    port_->path_failed(address);
+  }
+}
+
 std::optional<PortResolver::Answer> PortResolver::poll_answer() {
   if (answers_.empty()) {
     return std::nullopt;
@@ -326,7 +353,7 @@ void PortResolver::handle_requests(Instant now) {
     }
     if (request->request.op == ServiceOp::Resolve) {
       handle_resolve(*request, now);
-    } else if (has_port()) {
+    } else if (has_port() && failure_reports_.allow(request->user, now)) {
       const PathKey& key = request->request.question.key;
       cache_->remove(key);
       cache_->remove(plain_key(key.dgid));

@@ -18,6 +18,7 @@
 #include "acm/driver/preloads.hpp"
 #include "acm/driver/rank_server.hpp"
 #include "acm/driver/unprivileged_port.hpp"
+#include "acm/driver/user_shares.hpp"
 #include "base/error.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -45,6 +46,11 @@ struct PortResolverOptions {
   /// Look for names and IP addresses where no ACM is needed (EndpointIdentity) before asking by
   /// ACM, not after its silence.
   bool identify_first = false;
+  /// Bounds of the ranks' socket. Whose ranks it is for the directory says.
+  RankServerLimits ranks{};
+  /// The port is opened this long after the first beat, and nobody is answered until then: so the
+  /// ranks whose resolvers step down for this one have done so.
+  Duration open_delay{};
 };
 
 /// The node's resolver for one port and partition, without a thread: it answers the node's ranks on
@@ -82,6 +88,10 @@ class PortResolver {
   void ask(AskId id, const mad::AcmAddress& address, Instant deadline, Instant now);
   /// Asks the SA for this record with this component mask; one Answer with `id` follows.
   void ask_sa(AskId id, const mad::PathRecord& record, std::uint64_t component_mask, Instant now);
+  /// The names and IP addresses answered for changed.
+  void set_locals(const std::vector<mad::AcmAddress>& locals, Instant now);
+  /// This address is another port's now, or nobody's: what is known of it is void.
+  void forget(const mad::AcmAddress& address);
   [[nodiscard]] std::optional<Answer> poll_answer();
   /// A name or IP address of a port that runs no ACM, when it is found.
   struct Identified {
@@ -98,6 +108,8 @@ class PortResolver {
   [[nodiscard]] const Error& fault() const noexcept { return fault_; }
   /// Others of the node tell the paths, since this process may not ask for them.
   [[nodiscard]] bool is_borrowing() const noexcept { return borrowed_ != nullptr; }
+  /// It waits for the delay that it was opened with.
+  [[nodiscard]] bool is_starting() const noexcept { return !is_open_to_ranks_; }
   [[nodiscard]] const PortResolverOptions& options() const noexcept { return options_; }
 
  private:
@@ -186,8 +198,12 @@ class PortResolver {
   bool keep_cache_ = false;
   /// Why there is no port; the answer to every request.
   Error fault_{Errc::NoDevice};
+  Instant open_after_;
+  /// Their socket is watched.
+  bool is_open_to_ranks_ = false;
   Instant next_open_;
   Instant next_beat_;
+  UserRate failure_reports_;
   /// By what ACM is asked for.
   std::map<mad::AcmAddress, std::vector<Ask>> asks_;
   EndpointIdentity identity_;

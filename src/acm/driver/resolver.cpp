@@ -42,6 +42,9 @@ Result<std::thread> start_thread(F body) {
   return std::move(*thread);
 }
 
+/// How often a resolver of ranks looks whether the node has a service now.
+constexpr Duration kServiceInterval = std::chrono::milliseconds(200);
+
 /// Waits until the resolver has something to do.
 void wait(int epoll, Instant until, Instant now) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
@@ -62,7 +65,7 @@ struct Resolver::State {
 };
 
 Result<std::unique_ptr<Resolver>> Resolver::start(const PortResolverOptions& options,
-                                                  NodeLock& lock) {
+                                                  NodeLock& lock, ServiceWatch service) {
   auto opened = PortResolver::open(options, lock, monotonic_now());
   if (!opened) {
     return fail(opened.error());
@@ -78,18 +81,27 @@ Result<std::unique_ptr<Resolver>> Resolver::start(const PortResolverOptions& opt
       epoll_ctl(epoll.value(), EPOLL_CTL_ADD, (*opened)->fd(), &event) != 0) {
     return fail(Error::system(Errc::NoResources, errno, "making the resolver's descriptors"));
   }
+  // One that beats after this has come, or come back: two on one port are one too many.
+  service.leave(monotonic_now());
   // The thread has the resolver alone, so that it dies there.
-  auto thread = start_thread(
-      [resolver = std::move(*opened), epoll = std::move(epoll), raw = state.get()]() mutable {
-        Instant now = monotonic_now();
-        while (!raw->stop.load(std::memory_order_acquire) && resolver->progress(now)) {
-          wait(epoll.value(), resolver->poll_timeout(), now);
-          now = monotonic_now();
+  auto thread = start_thread([resolver = std::move(*opened), epoll = std::move(epoll),
+                              service = std::move(service), raw = state.get()]() mutable {
+    Instant now = monotonic_now();
+    Instant next_look = now;
+    while (!raw->stop.load(std::memory_order_acquire) && resolver->progress(now)) {
+      if (next_look <= now) {
+        next_look = now + kServiceInterval;
+        if (service.is_there(now)) {
+          break;
         }
-        // The sockets close here: the ranks see that their resolver is gone.
-        resolver.reset();
-        raw->has_ended.store(true, std::memory_order_release);
-      });
+      }
+      wait(epoll.value(), std::min(next_look, resolver->poll_timeout()), now);
+      now = monotonic_now();
+    }
+    // The sockets close here: the ranks see that their resolver is gone.
+    resolver.reset();
+    raw->has_ended.store(true, std::memory_order_release);
+  });
   if (!thread) {
     return fail(thread.error());
   }

@@ -2,6 +2,7 @@
 #include "acm/driver/service_socket.hpp"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -35,21 +36,21 @@ Result<UniqueFd> make_socket() {
 
 }  // namespace
 
-Result<> check_peer(int socket, const char* what) {
+Result<uid_t> check_peer(int socket, const char* what, Audience audience) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
     return fail(Error::system(Errc::NoPermission, errno, "asking who is behind %s", what));
   }
-  if (peer.uid != 0 && peer.uid != geteuid()) {
+  if (audience == Audience::OwnUser && peer.uid != 0 && peer.uid != geteuid()) {
     return fail(Error::make(Errc::NoPermission,
                             "process %d behind %s belongs to uid %u, neither root nor uid %u",
                             peer.pid, what, peer.uid, geteuid()));
   }
-  return {};
+  return peer.uid;
 }
 
-Result<UniqueFd> listen_at(const std::string& path) {
+Result<UniqueFd> listen_at(const std::string& path, Audience audience) {
   auto fd = make_socket();
   if (!fd) {
     return fail(fd.error());
@@ -60,6 +61,10 @@ Result<UniqueFd> listen_at(const std::string& path) {
            sizeof(address)) != 0) {
     return fail(
         Error::system(Errc::NoPermission, errno, "binding the resolver's socket %s", path.c_str()));
+  }
+  // Nobody can connect before it listens, so nobody sees it with other rights.
+  if (audience == Audience::Everybody && chmod(path.c_str(), 0666) != 0) {
+    return fail(Error::system(Errc::NoPermission, errno, "opening %s to all users", path.c_str()));
   }
   if (listen(fd->value(), kBacklog) != 0) {
     return fail(Error::system(Errc::NoResources, errno, "listening at %s", path.c_str()));
@@ -87,18 +92,19 @@ Result<UniqueFd> connect_to(const std::string& path) {
   return fd;
 }
 
-Result<std::optional<UniqueFd>> accept_from(int listener) {
+Result<std::optional<AcceptedRank>> accept_from(int listener, Audience audience) {
   UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd.is_open()) {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) {
-      return std::optional<UniqueFd>();
+      return std::optional<AcceptedRank>();
     }
     return fail(Error::system(Errc::NoResources, errno, "accepting a rank at the resolver"));
   }
-  if (auto checked = check_peer(fd.value(), kWhose); !checked) {
-    return fail(checked.error());
+  const auto user = check_peer(fd.value(), kWhose, audience);
+  if (!user) {
+    return fail(user.error());
   }
-  return std::optional<UniqueFd>(std::move(fd));
+  return std::optional<AcceptedRank>(AcceptedRank{std::move(fd), *user});
 }
 
 SendOutcome send_packet(int socket, std::span<const std::uint8_t> packet) noexcept {

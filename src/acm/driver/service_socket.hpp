@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "acm/driver/node_directory.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
@@ -15,19 +18,27 @@ namespace wireup::acm {
 
 /// Binds and listens at `path`, replacing what a dead resolver left there: only the holder of the
 /// node lock may.
-[[nodiscard]] Result<UniqueFd> listen_at(const std::string& path);
+[[nodiscard]] Result<UniqueFd> listen_at(const std::string& path,
+                                         Audience audience = Audience::OwnUser);
 
 /// Connects to `path`. Errc::NotFound: nobody listens there. Errc::Busy: its queue is full.
 /// Errc::NoPermission: the listener is neither root nor this user.
 [[nodiscard]] Result<UniqueFd> connect_to(const std::string& path);
 
-/// Who is at the other end of a unix socket? Errc::NoPermission: neither root nor this user. `what`
-/// names the socket for the message.
-[[nodiscard]] Result<> check_peer(int socket, const char* what);
+/// Whose process is at the other end of a unix socket? Errc::NoPermission: neither root's nor this
+/// user's, unless the audience is everybody. `what` names the socket for the message.
+[[nodiscard]] Result<uid_t> check_peer(int socket, const char* what,
+                                       Audience audience = Audience::OwnUser);
 
-/// The next waiting connection; nothing when none waits. A peer that is neither root nor this user
-/// is Errc::NoPermission and is closed.
-[[nodiscard]] Result<std::optional<UniqueFd>> accept_from(int listener);
+struct AcceptedRank {
+  UniqueFd socket;
+  /// Whose process is behind it, as the kernel says.
+  uid_t user = 0;
+};
+/// The next waiting connection; nothing when none waits. Unless the audience is everybody, a peer
+/// that is neither root nor this user is Errc::NoPermission and is closed.
+[[nodiscard]] Result<std::optional<AcceptedRank>> accept_from(
+    int listener, Audience audience = Audience::OwnUser);
 
 enum class SendOutcome : std::uint8_t { Sent, WouldBlock, Closed };
 [[nodiscard]] SendOutcome send_packet(int socket, std::span<const std::uint8_t> packet) noexcept;

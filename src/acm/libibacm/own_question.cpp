@@ -11,6 +11,7 @@
 #include "acm/driver/node_directory.hpp"
 #include "acm/driver/node_lock.hpp"
 #include "acm/driver/port_resolver.hpp"
+#include "acm/driver/service_watch.hpp"
 #include "acm/libibacm/local_port.hpp"
 #include "acm/server/client_service.hpp"
 #include "acm/server/sa_question.hpp"
@@ -99,6 +100,10 @@ Result<mad::PathRecord> ask_fabric(const std::optional<mad::AcmAddress>& source,
   if (!index.has_value() || *index >= info->pkeys.size()) {
     return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
                             info->name().data(), wanted.value()));
+  }
+  if (ServiceWatch(chosen->public_directory, info->port_guid, info->pkeys[*index])
+          .is_there(monotonic_now())) {
+    return ask_resolver(*chosen, *info, wanted, destination, deadline);
   }
   auto directory = NodeDirectory::open(chosen->directory, chosen->cache_directory, info->port_guid,
                                        info->pkeys[*index]);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 namespace wireup::acm {
 namespace {
@@ -143,6 +144,16 @@ ClientListener& ClientListener::operator=(ClientListener&& other) noexcept {
     names_ = std::exchange(other.names_, {});
   }
   return *this;
+}
+
+std::string ClientListener::path() const {
+  sockaddr_un address{};
+  socklen_t size = sizeof(address);
+  if (getsockname(fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return {};
+  }
+  const std::string_view name(std::begin(address.sun_path), sizeof(address.sun_path));
+  return std::string(name.substr(0, name.find('\0')));
 }
 
 Result<> ClientListener::own(const std::string& path) {

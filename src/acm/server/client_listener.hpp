@@ -33,6 +33,8 @@ class ClientListener {
   ~ClientListener() { remove_names(); }
 
   [[nodiscard]] int fd() const noexcept { return socket_.value(); }
+  /// Where it listens; empty when that has no name.
+  [[nodiscard]] std::string path() const;
 
  private:
   friend Result<ClientListener> listen_client_socket(const std::string& path, mode_t mode,

@@ -99,7 +99,16 @@ void ClientServer::accept_all() {
 void ClientServer::add(UniqueFd socket) {
   const auto peer = peer_of(socket.value());
   const ClientId id = next_id_++;
-  if (!peer.has_value() || !watch(EPOLL_CTL_ADD, socket.value(), id, EPOLLIN)) {
+  if (!peer.has_value()) {
+    return;
+  }
+  // One too many is closed at once: in the queue it would keep other users from their turn.
+  if (!client_shares_.take(peer->uid)) {
+    ++counters_.turned_away;
+    return;
+  }
+  if (!watch(EPOLL_CTL_ADD, socket.value(), id, EPOLLIN)) {
+    client_shares_.give_back(peer->uid);
     return;
   }
   Client& client = clients_[id];
@@ -166,6 +175,13 @@ Result<bool> ClientServer::take_request(Place at) {
   if (input.size() < *size) {
     return false;
   }
+  if (served_shares_.is_full(client.peer.uid)) {
+    if (!client.is_queued) {
+      client.is_queued = true;
+      queued_[client.peer.uid].push_back(at->first);
+    }
+    return false;
+  }
   const auto request = decode_client_request(input.first(*size));
   if (!request) {
     return fail(request.error());
@@ -180,6 +196,7 @@ Result<bool> ClientServer::take_request(Place at) {
     return true;
   }
   client.is_served = true;
+  static_cast<void>(served_shares_.take(client.peer.uid));
   requests_.push_back({at->first, client.peer, *request});
   return true;
 }
@@ -201,7 +218,7 @@ void ClientServer::go_on(Place at) {
       return;
     }
   }
-  const bool is_waiting_for_more = !client.is_served && client.output.empty();
+  const bool is_waiting_for_more = !client.is_served && !client.is_queued && client.output.empty();
   if (is_waiting_for_more && client.has_ended) {
     drop(at,
          client.input.empty()
@@ -230,12 +247,42 @@ void ClientServer::go_on(Place at) {
 void ClientServer::reply(ClientId client, const ClientReply& reply) {
   const auto at = clients_.find(client);
   if (at == clients_.end()) {
+    end_orphan(client);
     return;
   }
   WIREUP_CHECK(at->second.is_served);
+  const uid_t user = at->second.peer.uid;
   at->second.is_served = false;
   at->second.output = encode_client_reply(reply);
   send_to(at);
+  end_served(user);
+}
+
+void ClientServer::end_orphan(ClientId client) {
+  if (const auto at = orphans_.find(client); at != orphans_.end()) {
+    const uid_t user = at->second;
+    orphans_.erase(at);
+    end_served(user);
+  }
+}
+
+void ClientServer::end_served(uid_t user) {
+  served_shares_.give_back(user);
+  while (!served_shares_.is_full(user)) {
+    const auto queue = queued_.find(user);
+    if (queue == queued_.end()) {
+      return;
+    }
+    const auto next = clients_.find(queue->second.front());
+    queue->second.pop_front();
+    if (queue->second.empty()) {
+      queued_.erase(queue);
+    }
+    if (next != clients_.end()) {
+      next->second.is_queued = false;
+      go_on(next);
+    }
+  }
 }
 
 void ClientServer::send_to(Place at) {
@@ -275,7 +322,12 @@ void ClientServer::drop(Place at, const std::optional<Error>& why) {
     ++counters_.expelled;
   }
   gone_.push_back({at->first, at->second.peer, why});
+  const uid_t user = at->second.peer.uid;
+  if (at->second.is_served) {
+    orphans_.emplace(at->first, user);
+  }
   clients_.erase(at);
+  client_shares_.give_back(user);
   if (paused_until_.has_value()) {
     resume_accepting();
   }
@@ -288,6 +340,7 @@ std::optional<ClientServer::Request> ClientServer::poll_request() {
     if (clients_.find(request.client) != clients_.end()) {
       return request;
     }
+    end_orphan(request.client);
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "acm/driver/user_shares.hpp"
 #include "acm/server/client_listener.hpp"
 #include "acm/server/client_message.hpp"
 #include "base/result.hpp"
@@ -30,6 +31,10 @@ struct ClientServerLimits {
   /// More are left waiting in the listener's queue. Keep it below the process's limit of
   /// descriptors by what the process needs besides.
   std::size_t max_clients = 16384;
+  /// A user's clients beyond this are disconnected at once.
+  std::size_t max_clients_each_user = 8192;
+  /// Requests of a user that are served at a time; its others wait their turn.
+  std::size_t max_served_each_user = 1024;
   /// A client that has begun a request has this long to finish it.
   Duration half_request = std::chrono::seconds(10);
 };
@@ -63,6 +68,8 @@ class ClientServer {
     std::uint64_t refused = 0;
     /// Disconnected for what they sent, or did not send in time.
     std::uint64_t expelled = 0;
+    /// Disconnected at once, for their user has as many clients as one may.
+    std::uint64_t turned_away = 0;
   };
 
   [[nodiscard]] static Result<ClientServer> open(ClientListener listener,
@@ -76,9 +83,10 @@ class ClientServer {
   /// The next request, to be answered by exactly one reply(). Poll until empty after progress() and
   /// after reply(): an answered client may have sent the next one already.
   [[nodiscard]] std::optional<Request> poll_request();
-  /// A client that has gone; its request, if it has one, needs no reply.
+  /// A client that has gone. The request that was polled of it, if any, is its user's until its
+  /// reply(), which goes nowhere.
   [[nodiscard]] std::optional<Gone> poll_gone();
-  /// To a client that has gone: nothing. A second reply to a request is a defect.
+  /// To a client that has gone: nothing is sent. A second reply to a request is a defect.
   void reply(ClientId client, const ClientReply& reply);
 
   [[nodiscard]] std::size_t clients() const noexcept { return clients_.size(); }
@@ -94,6 +102,8 @@ class ClientServer {
     std::vector<std::uint8_t> output;
     std::size_t sent = 0;
     bool is_served = false;
+    /// It has a request, but its user has as many served as one may.
+    bool is_queued = false;
     /// It will send nothing more.
     bool has_ended = false;
     /// What its socket is watched for.
@@ -104,7 +114,11 @@ class ClientServer {
   using Place = std::map<ClientId, Client>::iterator;
 
   ClientServer(ClientListener listener, UniqueFd epoll, const ClientServerLimits& limits) noexcept
-      : listener_(std::move(listener)), epoll_(std::move(epoll)), limits_(limits) {}
+      : listener_(std::move(listener)),
+        epoll_(std::move(epoll)),
+        limits_(limits),
+        client_shares_(limits.max_clients_each_user),
+        served_shares_(limits.max_served_each_user) {}
   void accept_all();
   void add(UniqueFd socket);
   void pause_accepting();
@@ -117,6 +131,10 @@ class ClientServer {
   void drop(Place at, const std::optional<Error>& why);
   /// The next step for a client that is not being served: true when there is a request.
   [[nodiscard]] Result<bool> take_request(Place at);
+  /// The request of a client that has gone is served no more.
+  void end_orphan(ClientId client);
+  /// A request of this user is served no more: the next one's turn.
+  void end_served(uid_t user);
   void set_deadline(Place at, std::optional<Instant> deadline);
   [[nodiscard]] bool watch(int operation, int fd, ClientId id, std::uint32_t events) noexcept;
 
@@ -128,6 +146,12 @@ class ClientServer {
   std::optional<Instant> paused_until_;
   ClientId next_id_ = 1;
   std::map<ClientId, Client> clients_;
+  UserShares client_shares_;
+  UserShares served_shares_;
+  /// Whose requests those are that are served for clients that have gone.
+  std::map<ClientId, uid_t> orphans_;
+  /// Clients whose requests wait their turn, by user; some may have gone.
+  std::map<uid_t, std::deque<ClientId>> queued_;
   /// Of those that have begun a request.
   std::set<std::pair<Instant, ClientId>> deadlines_;
   std::deque<Request> requests_;

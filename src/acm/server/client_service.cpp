@@ -15,6 +15,8 @@ namespace wireup::acm {
 namespace {
 
 constexpr std::string_view kProvider = "wireup";
+/// Questions of one user that go on although nobody waits; more are answered, but not asked.
+constexpr std::size_t kUnawaitedEachUser = 256;
 
 /// Who the port is on the fabric; nullptr while it is not served.
 const PortIdentity* active_port(const ServedPort& served) noexcept {
@@ -56,7 +58,7 @@ ClientStatus status_of(const Error& error) noexcept {
 }  // namespace
 
 ClientService::ClientService(const Options& options, const std::vector<ServedPort*>& ports)
-    : options_(options) {
+    : options_(options), unawaited_shares_(kUnawaitedEachUser) {
   for (ServedPort* port : ports) {
     endpoints_.push_back({port, {}});
   }
@@ -78,9 +80,9 @@ ClientService::Counters ClientService::counters(std::size_t number) const noexce
   return sum;
 }
 
-void ClientService::handle(ClientId client, const ClientRequest& request, Instant now) {
+void ClientService::handle(ClientId client, uid_t user, const ClientRequest& request, Instant now) {
   if (const auto* question = std::get_if<AddressQuestion>(&request.body)) {
-    handle_address(client, request, *question, now);
+    handle_address(client, user, request, *question, now);
   } else if (const auto* path = std::get_if<PathQuestion>(&request.body)) {
     handle_path(client, request, *path, now);
   } else if (const auto* perf = std::get_if<PerfQuery>(&request.body)) {
@@ -135,7 +137,7 @@ std::optional<std::size_t> ClientService::choose(const AddressQuestion& question
   return endpoint;
 }
 
-void ClientService::handle_address(ClientId client, const ClientRequest& request,
+void ClientService::handle_address(ClientId client, uid_t user, const ClientRequest& request,
                                    const AddressQuestion& question, Instant now) {
   std::optional<mad::AcmAddress> chosen;
   const auto endpoint = choose(question, chosen);
@@ -148,20 +150,24 @@ void ClientService::handle_address(ClientId client, const ClientRequest& request
   count(*endpoint, ClientCounter::Resolves);
   PortResolver* resolver = endpoints_[*endpoint].port->resolver();
   if (resolver == nullptr || resolver->port() == nullptr) {
-    answer(waiting, fail(Errc::NoDevice));
+    answer(waiting, fail(Errc::NoDevice), now);
     return;
   }
   if (const auto known = resolver->known(question.destination)) {
     count(*endpoint, ClientCounter::AddressCacheHits);
     count(*endpoint, ClientCounter::RouteCacheHits);
-    answer(waiting, *known);
+    answer(waiting, *known, now);
     return;
   }
   count(*endpoint, ClientCounter::AddressQueries);
   const PortResolver::AskId id = next_ask_++;
   if (question.no_delay) {
     // Nobody waits for what the port will say; a later question finds it known.
-    answer(waiting, fail(Errc::Stale));
+    answer(waiting, fail(Errc::Stale), now);
+    if (!unawaited_shares_.take(user)) {
+      return;
+    }
+    unawaited_.emplace(id, Unawaited{user, *endpoint});
   } else {
     waiting_.emplace(id, waiting);
   }
@@ -210,11 +216,11 @@ void ClientService::handle_path(ClientId client, const ClientRequest& request,
   const auto known = question.query_sa || !is_plain ? std::nullopt : resolver.known(destination);
   if (known.has_value()) {
     count(*endpoint, ClientCounter::RouteCacheHits);
-    answer(waiting, *known);
+    answer(waiting, *known, now);
     return;
   }
   if (question.no_delay) {
-    answer(waiting, fail(Errc::Stale));
+    answer(waiting, fail(Errc::Stale), now);
     return;
   }
   count(*endpoint, ClientCounter::RouteQueries);
@@ -268,7 +274,7 @@ void ClientService::handle_endpoint(ClientId client, const ClientRequest& reques
   refuse(client, request, ClientStatus::Invalid);
 }
 
-void ClientService::progress() {
+void ClientService::progress(Instant now) {
   for (Endpoint& endpoint : endpoints_) {
     PortResolver* resolver = endpoint.port->resolver();
     if (resolver == nullptr) {
@@ -277,25 +283,42 @@ void ClientService::progress() {
     while (const auto ended = resolver->poll_answer()) {
       const auto at = waiting_.find(ended->id);
       if (at == waiting_.end()) {
-        continue;  // its client did not wait
+        end_unawaited(ended->id);
+        continue;
       }
       const Waiting waiting = at->second;
       waiting_.erase(at);
-      answer(waiting, ended->path);
+      answer(waiting, ended->path, now);
     }
   }
   // A port that was lost took its answers along.
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     if (endpoints_[at->second.endpoint].port->resolver() == nullptr) {
-      answer(at->second, fail(Errc::NoDevice));
+      answer(at->second, fail(Errc::NoDevice), now);
       at = waiting_.erase(at);
     } else {
       ++at;
     }
   }
+  if (options_.routed != nullptr) {
+    take_routed_answers();
+  }
+  for (auto at = unawaited_.begin(); at != unawaited_.end();) {
+    const auto here = at++;
+    if (endpoints_[here->second.endpoint].port->resolver() == nullptr) {
+      end_unawaited(here->first);
+    }
+  }
 }
 
-void ClientService::answer(const Waiting& waiting, const Result<ResolvedPath>& path) {
+void ClientService::end_unawaited(PortResolver::AskId id) {
+  if (const auto at = unawaited_.find(id); at != unawaited_.end()) {
+    unawaited_shares_.give_back(at->second.user);
+    unawaited_.erase(at);
+  }
+}
+
+void ClientService::answer(const Waiting& waiting, const Result<ResolvedPath>& path, Instant now) {
   if (!path) {
     const ClientStatus status = status_of(path.error());
     count(waiting.endpoint,
@@ -303,8 +326,31 @@ void ClientService::answer(const Waiting& waiting, const Result<ResolvedPath>& p
     refuse(waiting.client, waiting.request, status);
     return;
   }
+  if (options_.routed != nullptr && is_routed(path->record)) {
+    const RoutedPaths::AskId id = next_ask_++;
+    half_answered_.emplace(id, HalfAnswered{waiting, path->record});
+    options_.routed->ask(id, path->record, now + options_.routed_patience, now);
+    return;
+  }
+  answer_with(waiting, {{path_flag::kUniversal, path->record}});
+}
+
+/// The other subnet's part, or that it cannot be had: then what is there is the answer.
+void ClientService::take_routed_answers() {
+  while (const auto answer = options_.routed->poll_answer()) {
+    const auto at = half_answered_.find(answer->id);
+    if (at == half_answered_.end()) {
+      continue;
+    }
+    const HalfAnswered half = std::move(at->second);
+    half_answered_.erase(at);
+    answer_with(half.waiting, routed_answer(half.path, answer->records.value_or(RoutedRecords())));
+  }
+}
+
+void ClientService::answer_with(const Waiting& waiting, std::vector<ClientPath> paths) {
   ResolveReply reply;
-  reply.paths.push_back({path_flag::kUniversal, path->record});
+  reply.paths = std::move(paths);
   reply.source = waiting.source;
   replies_.push_back(
       {waiting.client,

@@ -10,6 +10,8 @@
 #include <span>
 #include <variant>
 
+#include "acm/server/routed_paths.hpp"
+
 namespace wireup::acm {
 namespace {
 
@@ -137,8 +139,9 @@ void KernelService::reply(AskId id, const ClientReply& reply) {
   ++counters_.answered;
   const mad::PathRecord& record = resolved->paths.front().record;
   if (const auto* resolve = std::get_if<NetlinkResolve>(&request.body)) {
-    send(encode_netlink_paths(request,
-                              netlink_paths(resolve->use, record, std::nullopt, std::nullopt)));
+    const auto outbound = path_with(resolved->paths, path_flag::kUnidirectional);
+    const auto inbound = path_with(resolved->paths, path_flag::kInbound | path_flag::kPrimary);
+    send(encode_netlink_paths(request, netlink_paths(resolve->use, record, outbound, inbound)));
   } else {
     send(encode_netlink_gid(request, record.dgid));
   }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.hpp"
+
 namespace wireup::acm {
 namespace {
 
@@ -17,10 +19,20 @@ constexpr std::uint64_t kKernelBit = std::uint64_t{1} << 63U;
 
 }  // namespace
 
-Result<std::unique_ptr<NodeService>> NodeService::open(
-    const std::vector<ServedPort::Options>& ports, ClientServer clients,
-    std::optional<KernelService> kernel) {
-  std::unique_ptr<NodeService> node(new NodeService(std::move(clients), std::move(kernel)));
+NodeService::NodeService(ClientServer clients, std::optional<KernelService> kernel,
+                         RoutedPaths* routed)
+    : clients_(std::move(clients)), kernel_(std::move(kernel)), routed_(routed) {
+  serve_clients({});
+}
+
+void NodeService::serve_clients(const std::vector<ServedPort*>& ports) {
+  ClientService::Options options;
+  options.routed = routed_;
+  service_.emplace(options, ports);
+}
+
+Result<> NodeService::add_ports(const std::vector<ServedPort::Options>& ports) {
+  WIREUP_CHECK(ports_.empty());
   std::vector<ServedPort*> served;
   for (const ServedPort::Options& options : ports) {
     auto port = ServedPort::open(options);
@@ -28,15 +40,29 @@ Result<std::unique_ptr<NodeService>> NodeService::open(
       return fail(port.error());
     }
     served.push_back(port->get());
-    node->ports_.push_back({std::move(*port), std::nullopt});
+    ports_.push_back({std::move(*port), std::nullopt, 0, Gid()});
   }
-  node->service_.emplace(ClientService::Options{}, served);
-  return node;
+  // Without ports nobody waits for an answer of it.
+  serve_clients(served);
+  return {};
+}
+
+bool NodeService::serves_all() const {
+  return !ports_.empty() && std::all_of(ports_.begin(), ports_.end(), [](const Watched& watched) {
+    return !watched.port->fault().has_value();
+  });
 }
 
 void NodeService::progress(Instant now) {
   for (Watched& watched : ports_) {
     watched.port->progress(now);
+  }
+  if (interfaces_.has_value()) {
+    interfaces_->progress(now);
+    follow_interfaces(now);
+  }
+  if (routed_ != nullptr) {
+    routed_->progress(now);
   }
   clients_.progress(now);
   if (kernel_.has_value()) {
@@ -46,7 +72,7 @@ void NodeService::progress(Instant now) {
   has_more_ = true;
   for (int round = 0; has_more_ && round < kRoundsPerTurn; ++round) {
     has_more_ = take_requests(now);
-    service_->progress();
+    service_->progress(now);
     send_replies();
   }
   note_changes();
@@ -60,14 +86,14 @@ bool NodeService::take_requests(Instant now) {
       break;
     }
     has_some = true;
-    service_->handle(request->client, request->request, now);
+    service_->handle(request->client, request->peer.uid, request->request, now);
   }
   while (clients_.poll_gone().has_value()) {
     // Its reply, if one is still to come, goes nowhere.
   }
   while (const auto ask = kernel_.has_value() ? kernel_->poll_ask() : std::nullopt) {
     has_some = true;
-    service_->handle(ask->id | kKernelBit, ask->request, now);
+    service_->handle(ask->id | kKernelBit, 0, ask->request, now);
   }
   return has_some;
 }
@@ -82,12 +108,43 @@ void NodeService::send_replies() {
   }
 }
 
+/// The addresses of a port's interfaces, when they or the port's GID have changed.
+void NodeService::follow_interfaces(Instant now) {
+  std::vector<mad::AcmAddress> gone;
+  for (Watched& watched : ports_) {
+    const PortResolver* resolver = watched.port->resolver();
+    const AcmPort* active = resolver == nullptr ? nullptr : resolver->port();
+    if (active == nullptr || (watched.interfaces_version == interfaces_->version() &&
+                              watched.gid == active->info().gid)) {
+      continue;
+    }
+    watched.interfaces_version = interfaces_->version();
+    watched.gid = active->info().gid;
+    const auto addresses = interfaces_->addresses().of(watched.gid, active->engine().port().pkey);
+    for (const mad::AcmAddress& address : watched.port->set_addresses(addresses, now)) {
+      gone.push_back(address);
+    }
+  }
+  // It may have gone from one port of this node to another, or to another node. Other ports' caches
+  // have it where it was.
+  for (const mad::AcmAddress& address : gone) {
+    for (Watched& watched : ports_) {
+      if (watched.port->resolver() != nullptr) {
+        watched.port->resolver()->forget(address);
+      }
+    }
+  }
+}
+
 void NodeService::note_changes() {
   for (Watched& watched : ports_) {
     PortResolver* resolver = watched.port->resolver();
     while (const auto found = resolver != nullptr ? resolver->poll_identified() : std::nullopt) {
       const ServedPort::Options& options = watched.port->options();
       news_.push_back({options.device, options.port, std::nullopt, {}, found});
+    }
+    if (resolver != nullptr && resolver->is_starting()) {
+      continue;
     }
     const auto fault = watched.port->fault();
     const std::string state = fault.has_value() ? std::string(fault->what()) : std::string();
@@ -129,6 +186,14 @@ void NodeService::wait(int also, Instant until, Instant now) {
   }
   if (const auto due = clients_.poll_timeout()) {
     until = std::min(until, *due);
+  }
+  if (interfaces_.has_value()) {
+    watch(interfaces_->fd());
+    until = std::min(until, interfaces_->poll_timeout().value_or(until));
+  }
+  if (routed_ != nullptr) {
+    watch(routed_->fd());
+    until = std::min(until, routed_->poll_timeout().value_or(until));
   }
   if (also >= 0) {
     watch(also);

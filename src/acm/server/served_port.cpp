@@ -3,16 +3,20 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "acm/driver/node_directory.hpp"
+#include "acm/driver/service_watch.hpp"
 #include "verbs/device.hpp"
 
 namespace wireup::acm {
 namespace {
 
 constexpr Duration kStartInterval = std::chrono::seconds(1);
+/// Resolvers of ranks look five times a second whether the node has a service now (resolver.cpp).
+constexpr Duration kStepDown = std::chrono::milliseconds(500);
 /// No epoch gets this far: the place in the lock file that tells services of this node apart.
 constexpr std::uint64_t kServicePlace = std::uint64_t{1} << 40U;
 
@@ -71,6 +75,21 @@ std::optional<PKey> ServedPort::table_pkey() const noexcept {
                                                            : std::nullopt;
 }
 
+Result<NodeDirectory> ServedPort::open_directory(PKey pkey, Instant now) const {
+  const Guid guid = info_->port_guid;
+  if (options_.audience == Audience::Everybody) {
+    return NodeDirectory::open_public(options_.public_directory, guid, pkey);
+  }
+  if (ServiceWatch(options_.public_directory, guid, pkey).is_there(now)) {
+    return wireup::fail(Error::make(Errc::Busy,
+                                    "%s, P_Key 0x%04x is served by the node's own service (%s): "
+                                    "there is nothing to do for another one",
+                                    info_->name().data(), pkey.value(),
+                                    options_.public_directory.c_str()));
+  }
+  return NodeDirectory::open(options_.directory, options_.cache_directory, guid, pkey);
+}
+
 Result<> ServedPort::start(Instant now) {
   if (auto looked = look_at_port(); !looked) {
     return looked;
@@ -81,12 +100,11 @@ Result<> ServedPort::start(Instant now) {
     return wireup::fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
                                     info_->name().data(), wanted.value()));
   }
-  auto directory =
-      NodeDirectory::open(options_.directory, options_.cache_directory, info_->port_guid, *found);
+  auto directory = open_directory(*found, now);
   if (!directory) {
     return wireup::fail(directory.error());
   }
-  auto lock = NodeLock::open(directory->lock_path());
+  auto lock = NodeLock::open(directory->lock_path(), options_.audience);
   if (!lock) {
     return wireup::fail(lock.error());
   }
@@ -118,10 +136,19 @@ Result<> ServedPort::start(Instant now) {
                                     "node's resolver",
                                     info_->name().data(), found->value()));
   }
-  auto resolver =
-      PortResolver::open({std::move(*directory), epoch, options_.device, options_.port, wanted,
-                          options_.cache_entries, options_.engine, options_.locals, options_.preloads},
-                         *lock_, now);
+  PortResolverOptions served;
+  served.directory = std::move(*directory);
+  served.epoch = epoch;
+  served.device = options_.device;
+  served.port = options_.port;
+  served.pkey = wanted;
+  served.cache_entries = options_.cache_entries;
+  served.engine = options_.engine;
+  served.locals = options_.locals;
+  served.preloads = options_.preloads;
+  served.ranks = options_.ranks;
+  served.open_delay = options_.audience == Audience::Everybody ? kStepDown : Duration::zero();
+  auto resolver = PortResolver::open(served, *lock_, now);
   if (!resolver) {
     return wireup::fail(resolver.error());
   }
@@ -135,6 +162,32 @@ Result<> ServedPort::start(Instant now) {
                                       info_->name().data()));
   }
   return {};
+}
+
+std::vector<mad::AcmAddress> ServedPort::set_addresses(
+    const std::vector<mad::AcmAddress>& addresses, Instant now) {
+  std::vector<mad::AcmAddress> locals = configured_;
+  const auto has = [](const std::vector<mad::AcmAddress>& all, const mad::AcmAddress& address) {
+    return std::find(all.begin(), all.end(), address) != all.end();
+  };
+  for (const mad::AcmAddress& address : addresses) {
+    if (!has(locals, address)) {
+      locals.push_back(address);
+    }
+  }
+  std::vector<mad::AcmAddress> gone;
+  for (const mad::AcmAddress& address : options_.locals) {
+    if (!has(locals, address)) {
+      gone.push_back(address);
+    }
+  }
+  if (locals != options_.locals) {
+    options_.locals = std::move(locals);
+    if (resolver_ != nullptr) {
+      resolver_->set_locals(options_.locals, now);
+    }
+  }
+  return gone;
 }
 
 Instant ServedPort::poll_timeout() const {

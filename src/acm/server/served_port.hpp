@@ -19,8 +19,12 @@ namespace wireup::acm {
 
 /// A port and partition of the node's service, whatever state it is in: a device that is not there
 /// yet, a port without a subnet manager, a node whose resolver is still a rank. Tries again each
-/// second. A rank's resolver is replaced by ending its epoch, since a service outlives jobs;
-/// another service on this node is left alone.
+/// second. Another service on this node is left alone; resolvers of ranks are replaced, since a
+/// service outlives jobs.
+///
+/// For everybody (Audience) it takes the node's public directory, and the resolvers of all users'
+/// ranks step down when they see it beat. For its own user only it takes the user's directory, and
+/// ends the epoch of the rank that has it.
 ///
 /// Not thread-safe; never blocks.
 class ServedPort {
@@ -34,9 +38,12 @@ class ServedPort {
     std::vector<mad::AcmAddress> locals;
     PreloadFiles preloads;
     std::uint32_t cache_entries = 16384;
-    /// As NodeClientOptions.
+    Audience audience = Audience::OwnUser;
+    /// As NodeClientOptions; of a service for everybody only `public_directory` counts.
     std::string directory;
     std::string cache_directory = "/dev/shm";
+    std::string public_directory = kPublicDirectory;
+    RankServerLimits ranks;
   };
   [[nodiscard]] static Result<std::unique_ptr<ServedPort>> open(const Options& options);
 
@@ -45,11 +52,17 @@ class ServedPort {
   void progress(Instant now);
   [[nodiscard]] Instant poll_timeout() const;
 
+  /// IP addresses of the port's own interfaces, to be answered for besides the configured locals,
+  /// in place of those of the call before. Returns the ones that are gone.
+  std::vector<mad::AcmAddress> set_addresses(const std::vector<mad::AcmAddress>& addresses,
+                                             Instant now);
+
   /// nullptr while the port cannot be served; fault() says why.
   [[nodiscard]] PortResolver* resolver() noexcept { return resolver_.get(); }
   [[nodiscard]] const PortResolver* resolver() const noexcept { return resolver_.get(); }
   /// What is wrong with the port now; nothing when it is served.
   [[nodiscard]] std::optional<Error> fault() const;
+  /// Its locals are those that are answered for now.
   [[nodiscard]] const Options& options() const noexcept { return options_; }
   /// As of the last look; nothing before the device was seen.
   [[nodiscard]] const std::optional<verbs::PortInfo>& info() const noexcept { return info_; }
@@ -62,11 +75,14 @@ class ServedPort {
 
  private:
   ServedPort(const Options& options, UniqueFd epoll) noexcept
-      : options_(options), epoll_(std::move(epoll)) {}
+      : options_(options), configured_(options.locals), epoll_(std::move(epoll)) {}
   [[nodiscard]] Result<> start(Instant now);
   [[nodiscard]] Result<> look_at_port();
+  [[nodiscard]] Result<NodeDirectory> open_directory(PKey pkey, Instant now) const;
 
   Options options_;
+  /// `options_.locals` without the addresses of interfaces.
+  std::vector<mad::AcmAddress> configured_;
   UniqueFd epoll_;
   std::optional<verbs::PortInfo> info_;
   std::uint8_t device_ports_ = 0;

@@ -151,6 +151,7 @@ Result<ServiceSetup> read_setup(const ServiceFiles& files) {
     serve_all(setup, common);
     return setup;
   }
+  setup.uses_interfaces = ip_addresses == IpAddresses::Refused;
   setup.origin = files.addresses.empty() ? std::string(kAddressFile) : files.addresses;
   const auto parsed = parse_port_addresses(**addresses_text, setup.origin, ip_addresses);
   keep(parsed.problems, setup);

@@ -26,6 +26,9 @@ struct ServiceSetup {
   std::vector<Error> problems;
   /// Where the ports come from: the address file, or the devices found.
   std::string origin;
+  /// The ports' IP addresses are those of their IPoIB interfaces, and not in the address file
+  /// (support_ips_in_addr_cfg).
+  bool uses_interfaces = true;
 };
 
 /// Reads the files. Without an address file every InfiniBand port of this host is served, under the

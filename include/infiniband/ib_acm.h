@@ -68,25 +68,25 @@ struct ib_path_record {
 };
 
 /* Resolves names. `src` may be NULL: a local name is chosen. */
-int ib_acm_resolve_name(char *src, char *dest, struct ib_acm_dev_addr *dev_addr,
-                        struct ibv_ah_attr *ah, struct ib_acm_resolve_data *data);
+int ib_acm_resolve_name(char* src, char* dest, struct ib_acm_dev_addr* dev_addr,
+                        struct ibv_ah_attr* ah, struct ib_acm_resolve_data* data);
 
 /* Resolves IPv4 or IPv6 addresses of one family. `src` may be NULL: the address that the system's
  * routes give is taken. */
-int ib_acm_resolve_ip(struct sockaddr *src, struct sockaddr *dest, struct ib_acm_dev_addr *dev_addr,
-                      struct ibv_ah_attr *ah, struct ib_acm_resolve_data *data);
+int ib_acm_resolve_ip(struct sockaddr* src, struct sockaddr* dest, struct ib_acm_dev_addr* dev_addr,
+                      struct ibv_ah_attr* ah, struct ib_acm_resolve_data* data);
 
 /* Completes a path record that names a destination (DGID, or else DLID) and a source (SGID, or else
  * SLID). It may come from a cache. */
-int ib_acm_resolve_path(struct ib_path_record *path);
+int ib_acm_resolve_path(struct ib_path_record* path);
 
 /* As ib_acm_resolve_path(), always asked of the subnet administrator. */
-int ib_acm_query_path(struct ib_path_record *path);
+int ib_acm_query_path(struct ib_path_record* path);
 
 /* Makes a path record of what ib_acm_resolve_name() or ib_acm_resolve_ip() gave, without asking
  * anybody. Fields that these do not tell stay as they are. */
-int ib_acm_convert_to_path(struct ib_acm_dev_addr *dev_addr, struct ibv_ah_attr *ah,
-                           struct ib_acm_resolve_data *data, struct ib_path_record *path);
+int ib_acm_convert_to_path(struct ib_acm_dev_addr* dev_addr, struct ibv_ah_attr* ah,
+                           struct ib_acm_resolve_data* data, struct ib_path_record* path);
 
 #ifdef __cplusplus
 }

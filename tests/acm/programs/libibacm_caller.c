@@ -14,24 +14,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int failed(const char *call) {
+static int failed(const char* call) {
   printf("failed %s: %s\n", call, strerror(errno));
   return 1;
 }
 
-static void print_path(const struct ib_path_record *path) {
+static void print_path(const struct ib_path_record* path) {
   char dgid[INET6_ADDRSTRLEN], sgid[INET6_ADDRSTRLEN];
   inet_ntop(AF_INET6, path->dgid.raw, dgid, sizeof dgid);
   inet_ntop(AF_INET6, path->sgid.raw, sgid, sizeof sgid);
-  printf("path dgid %s sgid %s dlid %d slid %d pkey 0x%04x sl %d mtu 0x%02x rate 0x%02x life 0x%02x "
-         "reversible 0x%02x\n",
-         dgid, sgid, be16toh(path->dlid), be16toh(path->slid), be16toh(path->pkey),
-         be16toh(path->qosclass_sl) & 0xF, path->mtu, path->rate, path->packetlifetime,
-         path->reversible_numpath);
+  printf(
+      "path dgid %s sgid %s dlid %d slid %d pkey 0x%04x sl %d mtu 0x%02x rate 0x%02x life 0x%02x "
+      "reversible 0x%02x\n",
+      dgid, sgid, be16toh(path->dlid), be16toh(path->slid), be16toh(path->pkey),
+      be16toh(path->qosclass_sl) & 0xF, path->mtu, path->rate, path->packetlifetime,
+      path->reversible_numpath);
 }
 
-static int resolved(int status, struct ib_acm_dev_addr *dev, struct ibv_ah_attr *ah,
-                    struct ib_acm_resolve_data *data) {
+static int resolved(int status, struct ib_acm_dev_addr* dev, struct ibv_ah_attr* ah,
+                    struct ib_acm_resolve_data* data) {
   struct ib_path_record path;
   if (status != 0) {
     return failed("resolving");
@@ -54,9 +55,9 @@ static int resolved(int status, struct ib_acm_dev_addr *dev, struct ibv_ah_attr 
   return 0;
 }
 
-static int parse_ip(const char *text, struct sockaddr_storage *address) {
-  struct sockaddr_in *ipv4 = (struct sockaddr_in *)address;
-  struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)address;
+static int parse_ip(const char* text, struct sockaddr_storage* address) {
+  struct sockaddr_in* ipv4 = (struct sockaddr_in*)address;
+  struct sockaddr_in6* ipv6 = (struct sockaddr_in6*)address;
   memset(address, 0, sizeof *address);
   if (inet_pton(AF_INET, text, &ipv4->sin_addr) == 1) {
     address->ss_family = AF_INET;
@@ -66,22 +67,22 @@ static int parse_ip(const char *text, struct sockaddr_storage *address) {
   return inet_pton(AF_INET6, text, &ipv6->sin6_addr) == 1 ? 0 : -1;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   struct ib_acm_dev_addr dev;
   struct ibv_ah_attr ah;
   struct ib_acm_resolve_data data;
   struct sockaddr_storage dest, src;
   struct ib_path_record path;
-  const char *kind = argc > 2 ? argv[1] : "";
-  char *source = argc > 3 ? argv[3] : NULL;
+  const char* kind = argc > 2 ? argv[1] : "";
+  char* source = argc > 3 ? argv[3] : NULL;
   int status;
   if (strcmp(kind, "name") == 0) {
     return resolved(ib_acm_resolve_name(source, argv[2], &dev, &ah, &data), &dev, &ah, &data);
   }
   if (strcmp(kind, "ip") == 0 && parse_ip(argv[2], &dest) == 0 &&
       (source == NULL || parse_ip(source, &src) == 0)) {
-    status = ib_acm_resolve_ip(source != NULL ? (struct sockaddr *)&src : NULL,
-                               (struct sockaddr *)&dest, &dev, &ah, &data);
+    status = ib_acm_resolve_ip(source != NULL ? (struct sockaddr*)&src : NULL,
+                               (struct sockaddr*)&dest, &dev, &ah, &data);
     return resolved(status, &dev, &ah, &data);
   }
   if (source == NULL) {

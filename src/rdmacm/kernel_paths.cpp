@@ -258,7 +258,7 @@ std::optional<KernelPaths::Answer> KernelPaths::poll_answer() {
   if (state_->answers.empty()) {
     return std::nullopt;
   }
-  Answer answer = std::move(state_->answers.front());
+  const Answer answer = state_->answers.front();
   state_->answers.pop_front();
   return answer;
 }

@@ -159,7 +159,7 @@ Config served_config(Duration address_life) {
 constexpr Duration kAddressLife = minutes(10);
 constexpr unsigned kHosts = 3;
 /// Under its IP address, its name and its GID each peer is known to each other one.
-constexpr std::uint64_t kEntries = 3 * (kHosts - 1);
+constexpr std::uint64_t kEntries = std::uint64_t{3} * (kHosts - 1);
 
 /// ibacm on host 1, ours on 2 and 3.
 struct ThreeHosts {

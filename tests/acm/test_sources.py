@@ -92,15 +92,14 @@ class Borrowed(ManagementTest):
         with self.ibacm("H1"):
             self.assertEqual(self.resolved(first, THERE)["origin"], "ibacm")
 
-    def test_wireup_serve_in_its_place(self) -> None:
-        # A service of root's is not the ranks' own resolver: they are another user's.
+    def test_roots_service_is_the_resolver_of_every_users_ranks(self) -> None:
         with Background(self.fabric, "H2", WIREUP, "serve") as service:
             self.eventually(
                 lambda: self.fabric.run("H2", "test", "-S", SOCKET).status == 0, service.output
             )
             rank = self.rank("H2")
             path = self.resolved(rank, BACK)
-            self.assertEqual((path["origin"], path["dlid"]), ("ibacm", str(self.lid("H1"))))
+            self.assertEqual((path["origin"], path["dlid"]), ("sa_query", str(self.lid("H1"))))
 
 
 class Identified(ManagementTest):

@@ -33,6 +33,7 @@ struct Options {
   std::string socket = acm::kClientSocketPath;
   /// Empty: as it is started.
   std::string user;
+  bool keeps_privileges = false;
 };
 
 /// How often a host without a port looks for one.
@@ -219,7 +220,9 @@ int serve(const Options& options) {
   }
   auto kernel = open_kernel();
   // Before the devices: their libraries may start threads, which would keep what they had.
-  if (auto done = privileges->give_up(kernel.has_value()); !done) {
+  if (options.keeps_privileges) {
+    spdlog::info("no privilege is given up (--keep-privileges)");
+  } else if (auto done = privileges->give_up(kernel.has_value()); !done) {
     return report(done.error());
   }
   acm::NodeService service(std::move(*clients), std::move(kernel));
@@ -241,7 +244,12 @@ void add_serve(CLI::App& app, Action& action) {
   command->add_option("--addresses", options->files.addresses,
                       "names and addresses in ibacm's format (/etc/rdma/ibacm_addr.cfg, if there)");
   command->add_option("--socket", options->socket, "where clients connect")->capture_default_str();
-  command->add_option("--user", options->user, "run as this user once all ports are open");
+  CLI::Option* user =
+      command->add_option("--user", options->user, "run as this user once all ports are open");
+  command
+      ->add_flag("--keep-privileges", options->keeps_privileges,
+                 "give up no capability, for adapters whose library needs others than ours")
+      ->excludes(user);
   command->callback([options, &action] { action = [options] { return serve(*options); }; });
 }
 

@@ -139,7 +139,7 @@ std::optional<EndpointIdentity::Answer> EndpointIdentity::poll_answer() {
   if (answers_.empty()) {
     return std::nullopt;
   }
-  Answer answer = std::move(answers_.front());
+  const Answer answer = answers_.front();
   answers_.pop_front();
   return answer;
 }

@@ -87,7 +87,7 @@ void IbacmSource::ask(QuestionId id, const mad::AcmAddress& address, Instant dea
   } else {
     sourceless_.push_back(question);
     if (!endpoints_.has_value()) {
-      endpoints_.emplace();
+      endpoints_ = Endpoints{Tid(), 1, deadline};
       ask_endpoint(deadline, now);
     }
   }
@@ -204,7 +204,7 @@ std::optional<IbacmSource::Answer> IbacmSource::poll_answer() {
   if (answers_.empty()) {
     return std::nullopt;
   }
-  Answer answer = std::move(answers_.front());
+  const Answer answer = answers_.front();
   answers_.pop_front();
   return answer;
 }

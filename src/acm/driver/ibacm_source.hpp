@@ -90,7 +90,7 @@ class IbacmSource {
   /// Its endpoints are being asked for, one after the other.
   struct Endpoints {
     Tid tid;
-    std::uint8_t index = 1;
+    std::uint8_t index;
     Instant deadline;
   };
   std::optional<Endpoints> endpoints_;

@@ -113,7 +113,10 @@ void PortResolver::take_route(const mad::AcmAddress& target, const Result<Resolv
   }
   for (const Ask& ask : asks) {
     if (path) {
-      remember_silent(ask, target, path->record.dgid, now);
+      // Nothing was heard of the port, which is another thing than that nobody could ask it.
+      if (ask.silence.is(Errc::PathUnresolved)) {
+        remember_silent(ask, target, path->record.dgid, now);
+      }
       finish(ask, path, now);
     } else {
       // Where nobody had to say which port it is, the SA's refusal of a GID that does not exist
@@ -129,7 +132,10 @@ bool PortResolver::ask_silent(const Ask& ask, Instant now) {
   if (at == silent_.end()) {
     return false;
   }
-  if (at->second.until <= now) {
+  // A port that was silent while its node, or its subnet manager, was starting speaks later.
+  const bool is_heard = port_ != nullptr && (port_->engine().path(ask.address).has_value() ||
+                                             port_->engine().path(at->second.target).has_value());
+  if (is_heard || at->second.until <= now) {
     silent_.erase(at);
     return false;
   }

@@ -224,7 +224,7 @@ std::optional<UnprivilegedPort::Answer> UnprivilegedPort::poll_answer() {
   if (answers_.empty()) {
     return std::nullopt;
   }
-  Answer answer = std::move(answers_.front());
+  const Answer answer = answers_.front();
   answers_.pop_front();
   return answer;
 }

@@ -342,7 +342,7 @@ void ClientService::take_routed_answers() {
     if (at == half_answered_.end()) {
       continue;
     }
-    const HalfAnswered half = std::move(at->second);
+    const HalfAnswered half = at->second;
     half_answered_.erase(at);
     answer_with(half.waiting, routed_answer(half.path, answer->records.value_or(RoutedRecords())));
   }

@@ -25,9 +25,8 @@ namespace wireup::api {
 /// Copies `text` into a zero-terminated array, cutting what does not fit.
 template <std::size_t N>
 void copy_text(char (&to)[N], std::string_view text) noexcept {
-  const std::size_t size = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), size);
-  to[size] = '\0';
+  // Not memcpy: an empty text may have no address.
+  to[text.copy(to, N - 1)] = '\0';
 }
 
 /// Fills the caller's struct as far as the caller knows it. False when it is smaller than the

@@ -26,6 +26,12 @@ class ClientLimitsTest : public test::ClientServerTest {
     }
     return requests;
   }
+  /// At most so many requests of each user at a time.
+  void start_serving(std::size_t each_user) {
+    ClientServerLimits limits;
+    limits.max_served_each_user = each_user;
+    start(limits);
+  }
   void reply(const ClientServer::Request& request) {
     server().reply(request.client, answer(request.request));
     settle();
@@ -52,9 +58,7 @@ TEST_F(ClientLimitsTest, OneClientTooManyIsDisconnectedAtOnce) {
 }
 
 TEST_F(ClientLimitsTest, RequestsBeyondTheBoundWaitTheirTurn) {
-  ClientServerLimits limits;
-  limits.max_served_each_user = 2;
-  start(limits);
+  start_serving(2);
   std::vector<std::unique_ptr<Socket>> clients;
   for (std::uint64_t tid = 1; tid <= 5; ++tid) {
     clients.push_back(std::make_unique<Socket>(path()));
@@ -79,9 +83,7 @@ TEST_F(ClientLimitsTest, RequestsBeyondTheBoundWaitTheirTurn) {
 }
 
 TEST_F(ClientLimitsTest, WhoAsksAgainWaitsBehindTheOthers) {
-  ClientServerLimits limits;
-  limits.max_served_each_user = 1;
-  start(limits);
+  start_serving(1);
   Socket greedy(path());
   for (std::uint64_t tid = 1; tid <= 3; ++tid) {
     greedy.ask(tid);
@@ -101,9 +103,7 @@ TEST_F(ClientLimitsTest, WhoAsksAgainWaitsBehindTheOthers) {
 }
 
 TEST_F(ClientLimitsTest, ARequestCountsUntilItsReplyAlthoughItsClientHasGone) {
-  ClientServerLimits limits;
-  limits.max_served_each_user = 1;
-  start(limits);
+  start_serving(1);
   Socket impatient(path());
   impatient.ask(1);
   const auto asked = poll_all();
@@ -119,9 +119,7 @@ TEST_F(ClientLimitsTest, ARequestCountsUntilItsReplyAlthoughItsClientHasGone) {
 }
 
 TEST_F(ClientLimitsTest, WhoGoesWhileItWaitsIsPassedOver) {
-  ClientServerLimits limits;
-  limits.max_served_each_user = 1;
-  start(limits);
+  start_serving(1);
   Socket one(path());
   one.ask(1);
   const auto first = poll_all();
@@ -140,9 +138,7 @@ TEST_F(ClientLimitsTest, WhoGoesWhileItWaitsIsPassedOver) {
 }
 
 TEST_F(ClientLimitsTest, ARequestThatNobodyPolledEndsWithItsClient) {
-  ClientServerLimits limits;
-  limits.max_served_each_user = 1;
-  start(limits);
+  start_serving(1);
   Socket one(path());
   one.ask(1);
   settle();

@@ -50,6 +50,14 @@ class IbacmClientTest : public testing::Test {
     now_ += duration;
     client().progress(now_);
   }
+  /// A service comes, answers question 1, and goes.
+  void be_answered_once() {
+    FakeIbacm service(path());
+    ask(1);
+    FakeSession session = service.session();
+    session.give(session.request(), path_to(1));
+    EXPECT_EQ(lid_of_answer(1), 1);
+  }
   /// The LID of the path that is the answer to `tid`.
   [[nodiscard]] std::uint16_t lid_of_answer(std::uint64_t tid) {
     client().progress(now_);
@@ -135,13 +143,7 @@ TEST_F(IbacmClientTest, WhereNobodyListensItSaysSoAtOnce) {
 
 TEST_F(IbacmClientTest, ARestartIsWaitedFor) {
   open();
-  {
-    FakeIbacm service(path());
-    ask(1);
-    FakeSession session = service.session();
-    session.give(session.request(), path_to(1));
-    EXPECT_EQ(lid_of_answer(1), 1);
-  }
+  be_answered_once();
   ask(2);
   client().progress(now_);
   EXPECT_FALSE(client().poll_answer().has_value());
@@ -156,13 +158,7 @@ TEST_F(IbacmClientTest, ARestartIsWaitedFor) {
 
 TEST_F(IbacmClientTest, OneThatIsGoneForGoodIsNotWaitedForLong) {
   open();
-  {
-    FakeIbacm service(path());
-    ask(1);
-    FakeSession session = service.session();
-    session.give(session.request(), path_to(1));
-    EXPECT_EQ(lid_of_answer(1), 1);
-  }
+  be_answered_once();
   ask(2, seconds(60));
   Instant end = now_ + seconds(10);
   int turns = 0;

@@ -22,6 +22,15 @@ std::optional<std::uint16_t> PortInfo::pkey_index(PKey pkey) const noexcept {
   return same_partition;
 }
 
+Result<PKey> PortInfo::table_pkey(PKey wanted) const {
+  const auto index = pkey_index(wanted);
+  if (!index.has_value()) {
+    return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
+                            name().data(), wanted.value()));
+  }
+  return pkeys[*index];
+}
+
 std::array<char, 96> PortInfo::name() const noexcept {
   std::array<char, 96> text{};
   std::snprintf(text.data(), text.size(), "%.70s port %u", device.c_str(),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/result.hpp"
 
 namespace wireup::verbs {
 
@@ -42,6 +43,9 @@ struct PortInfo {
   /// Where the P_Key sits in the table: the entry equal to `pkey` first, else one of the same
   /// partition.
   [[nodiscard]] std::optional<std::uint16_t> pkey_index(PKey pkey) const noexcept;
+  /// The P_Key as it stands there, where its membership may differ. Errc::InvalidArgument: it does
+  /// not.
+  [[nodiscard]] Result<PKey> table_pkey(PKey wanted) const;
   /// "softhca0 port 1", for messages.
   [[nodiscard]] std::array<char, 96> name() const noexcept;
 };

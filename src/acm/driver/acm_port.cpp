@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "acm/driver/acm_port.hpp"
+#include "base/epoll.hpp"
 
 #include <sys/epoll.h>
 
@@ -89,15 +90,14 @@ Result<std::unique_ptr<AcmPort>> AcmPort::open(const Options& options, Instant n
 }
 
 Result<> AcmPort::open_endpoint() {
-  const auto index = info_.pkey_index(options_.pkey);
-  if (!index.has_value() || *index >= info_.pkeys.size()) {
-    return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
-                            info_.name().data(), options_.pkey.value()));
+  const auto pkey = info_.table_pkey(options_.pkey);
+  if (!pkey) {
+    return fail(pkey.error());
   }
-  table_pkey_ = info_.pkeys[*index];
+  table_pkey_ = *pkey;
   verbs::UdEndpoint::Options options;
   options.port = options_.port;
-  options.pkey_index = *index;
+  options.pkey_index = *info_.pkey_index(options_.pkey);
   options.qkey = QKey(kAcmQKey);
   options.send_depth = kSendDepth;
   options.receive_depth = kReceiveDepth;
@@ -123,10 +123,7 @@ Result<> AcmPort::open_endpoint() {
 }
 
 Result<> AcmPort::watch(int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  if (epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (!watch_readable(epoll_, fd)) {
     return wireup::fail(Error::system(Errc::NoResources, errno, "watching a descriptor of %s",
                                       info_.name().data()));
   }

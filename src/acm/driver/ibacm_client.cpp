@@ -12,6 +12,7 @@
 
 #include "acm/driver/service_socket.hpp"
 #include "base/check.hpp"
+#include "base/epoll.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -199,9 +200,7 @@ Result<UniqueFd> IbacmClient::connect() const {
       return fail(checked.error());
     }
   }
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, fd->value(), &event) != 0) {
+  if (!watch_readable(epoll_, fd->value())) {
     return fail(Error::system(Errc::NoResources, errno, "watching a socket"));
   }
   return fd;

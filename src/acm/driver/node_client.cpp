@@ -20,6 +20,7 @@
 #include "acm/driver/service_watch.hpp"
 #include "acm/engine/port_identity.hpp"
 #include "base/clock.hpp"
+#include "base/epoll.hpp"
 #include "base/unique_fd.hpp"
 
 namespace wireup::acm {
@@ -300,9 +301,7 @@ void NodeClient::State::elect(Instant now) {
 }
 
 void NodeClient::State::connected(UniqueFd fd, Instant now) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_ctl(epoll.value(), EPOLL_CTL_ADD, fd.value(), &event) != 0) {
+  if (!watch_readable(epoll, fd.value())) {
     last_error = Error::system(Errc::NoResources, errno, "watching the resolver's socket");
     return;
   }
@@ -451,13 +450,12 @@ void NodeClient::State::expire(Instant now) {
 }
 
 Result<NodeClient> NodeClient::open(const NodeClientOptions& options, const verbs::PortInfo& port) {
-  const auto index = port.pkey_index(options.pkey);
-  if (!index.has_value() || *index >= port.pkeys.size()) {
-    return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
-                            port.name().data(), options.pkey.value()));
+  const auto pkey = port.table_pkey(options.pkey);
+  if (!pkey) {
+    return fail(pkey.error());
   }
-  auto directory = NodeDirectory::open(options.directory, options.cache_directory, port.port_guid,
-                                       port.pkeys[*index]);
+  auto directory =
+      NodeDirectory::open(options.directory, options.cache_directory, port.port_guid, *pkey);
   if (!directory) {
     return fail(directory.error());
   }
@@ -465,12 +463,12 @@ Result<NodeClient> NodeClient::open(const NodeClientOptions& options, const verb
   if (!lock) {
     return fail(lock.error());
   }
-  auto state = std::make_unique<State>(
-      std::move(*directory), std::move(*lock),
-      ServiceWatch(options.public_directory, port.port_guid, port.pkeys[*index]));
+  auto state =
+      std::make_unique<State>(std::move(*directory), std::move(*lock),
+                              ServiceWatch(options.public_directory, port.port_guid, *pkey));
   state->options = options;
   state->port = port;
-  state->table_pkey = port.pkeys[*index];
+  state->table_pkey = *pkey;
   state->epoll.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!state->epoll.is_open()) {
     return fail(Error::system(Errc::NoResources, errno, "making an epoll descriptor"));

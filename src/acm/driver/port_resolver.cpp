@@ -9,7 +9,9 @@
 #include <utility>
 #include <variant>
 
+#include "acm/driver/sa_question.hpp"
 #include "acm/driver/service_socket.hpp"
+#include "base/epoll.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -40,12 +42,6 @@ EndpointIdentity make_identity(PKey pkey) {
     options.neighbours.emplace(std::move(*neighbours));
   }
   return EndpointIdentity(std::move(options));
-}
-
-[[nodiscard]] bool watch(const UniqueFd& epoll, int fd) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  return epoll_ctl(epoll.value(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 }  // namespace
@@ -100,7 +96,7 @@ bool PortResolver::progress(Instant now) {
   if (now < open_after_) {
     return true;
   }
-  is_open_to_ranks_ = is_open_to_ranks_ || watch(epoll_, server_.fd());
+  is_open_to_ranks_ = is_open_to_ranks_ || watch_readable(epoll_, server_.fd());
   if (port_ == nullptr && next_open_ <= now) {
     open_port(now);
   }
@@ -164,7 +160,7 @@ void PortResolver::open_port(Instant now) {
   }
   port_ = std::move(*port);
   auto cache = open_cache();
-  if (!cache || !watch(epoll_, port_->fd())) {
+  if (!cache || !watch_readable(epoll_, port_->fd())) {
     fault_ = cache ? Error::system(Errc::NoResources, errno, "watching the resolver's port")
                    : cache.error();
     port_.reset();
@@ -203,6 +199,10 @@ const verbs::PortInfo& PortResolver::info() const noexcept {
 
 PKey PortResolver::pkey() const noexcept {
   return port_ != nullptr ? port_->engine().port().pkey : borrowed_->pkey();
+}
+
+ResolvedPath PortResolver::fresh(const mad::PathRecord& record, PathOrigin origin) const noexcept {
+  return {record, origin, cache_->generation(), Duration::zero()};
 }
 
 PathKey PortResolver::plain_key(const Gid& dgid) const noexcept {
@@ -315,7 +315,7 @@ std::optional<ResolvedPath> PortResolver::known(const mad::AcmAddress& address) 
     return std::nullopt;
   }
   if (const mad::PathRecord* record = preloads_.path(address)) {
-    return ResolvedPath{*record, PathOrigin::Preloaded, cache_->generation(), Duration::zero()};
+    return fresh(*record, PathOrigin::Preloaded);
   }
   if (port_ == nullptr) {
     return std::nullopt;
@@ -328,7 +328,7 @@ std::optional<ResolvedPath> PortResolver::known(const mad::AcmAddress& address) 
   const PathOrigin origin = options_.engine.route_protocol == RouteProtocol::Sa
                                 ? PathOrigin::SaQuery
                                 : PathOrigin::AcmMulticast;
-  return ResolvedPath{*record, origin, cache_->generation(), Duration::zero()};
+  return fresh(*record, origin);
 }
 
 void PortResolver::answer_asks(const mad::AcmAddress& address, const Result<ResolvedPath>& path,
@@ -391,8 +391,7 @@ void PortResolver::handle_resolve(const RankServer::Request& request, Instant no
   const mad::AcmAddress asked = waiter.question.address.value_or(mad::AcmAddress::gid(key.dgid));
   const mad::PathRecord* preloaded = preloads_.path(asked);
   if (preloaded != nullptr && key.sl.value_or(preloaded->sl) == preloaded->sl) {
-    answer_rank(waiter, {*preloaded, PathOrigin::Preloaded, cache_->generation(), Duration::zero()},
-                now);
+    answer_rank(waiter, fresh(*preloaded, PathOrigin::Preloaded), now);
     return;
   }
   // A rank that asks again only moves its deadline.
@@ -444,8 +443,7 @@ void PortResolver::handle_events(Instant now) {
 void PortResolver::handle_sa_answer(const AcmPort::SaAnswer& answer, Instant now) {
   Result<ResolvedPath> path = fail(Errc::PathUnresolved);
   if (answer.record) {
-    path =
-        ResolvedPath{*answer.record, PathOrigin::SaQuery, cache_->generation(), Duration::zero()};
+    path = fresh(*answer.record, PathOrigin::SaQuery);
   } else {
     path = fail(answer.record.error());
   }
@@ -488,9 +486,7 @@ void PortResolver::handle_sa_answer(const AcmPort::SaAnswer& answer, Instant now
 
 void PortResolver::handle_learned(const PathLearned& learned, Instant now) {
   cache_->store(plain_key(learned.record.dgid), learned.record, learned.origin, now);
-  answer_asks(learned.address,
-              ResolvedPath{learned.record, learned.origin, cache_->generation(), Duration::zero()},
-              now);
+  answer_asks(learned.address, fresh(learned.record, learned.origin), now);
 }
 
 void PortResolver::answer_rank(const Waiter& waiter, const ResolvedPath& path, Instant now) {
@@ -513,15 +509,12 @@ void PortResolver::answer_rank(const Waiter& waiter, const ResolvedPath& path, I
 void PortResolver::ask_for_sl(const Waiter& waiter, const Gid& dgid, Instant now) {
   const PathKey& key = waiter.question.key;
   mad::PathRecord wanted;
-  wanted.sgid = key.sgid;
   wanted.dgid = dgid;
-  wanted.pkey = key.pkey;
   wanted.sl = key.sl.value_or(Sl());
-  wanted.reversible = true;
-  wanted.numb_path = 1;
-  using namespace mad::path_mask;
-  const std::uint64_t mask = kSgid | kDgid | kPKey | kSl | kReversible | kNumbPath;
-  sl_waiters_.emplace(port_->ask_sa(wanted, mask, now), waiter);
+  const SaQuestion question = question_for_sa(wanted, key.sgid, key.pkey, false);
+  // SL 0 is a demand here.
+  sl_waiters_.emplace(port_->ask_sa(question.record, question.mask | mad::path_mask::kSl, now),
+                      waiter);
 }
 
 void PortResolver::handle_unresolved(const PathUnresolved& unresolved, Instant now) {

@@ -175,6 +175,8 @@ class PortResolver {
   /// What the fabric is asked for: a name that a file gives a GID by that GID, since its port need
   /// not know the name.
   [[nodiscard]] mad::AcmAddress target_of(const mad::AcmAddress& address) const;
+  /// A path that was told just now; only with a cache.
+  [[nodiscard]] ResolvedPath fresh(const mad::PathRecord& record, PathOrigin origin) const noexcept;
   [[nodiscard]] PathKey plain_key(const Gid& dgid) const noexcept;
   [[nodiscard]] CacheBasis basis() const noexcept;
   // One of the two ports must be there.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where this process may not ask the fabric: the questions go to the node's ibacm.
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -9,6 +7,7 @@
 
 #include "acm/driver/port_resolver.hpp"
 #include "base/check.hpp"
+#include "base/epoll.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -39,9 +38,7 @@ void PortResolver::borrow(const Error& lacks, Instant now) {
   if (port) {
     borrowed_ = std::move(*port);
     auto cache = open_cache();
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (cache && epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, borrowed_->fd(), &event) == 0) {
+    if (cache && watch_readable(epoll_, borrowed_->fd())) {
       read_preloads(now);
       return;
     }
@@ -105,7 +102,7 @@ void PortResolver::handle_borrowed(Instant now) {
     borrowed_targets_.erase(question.target);
     Result<ResolvedPath> path = fail(Errc::PathUnresolved);
     if (answer->path) {
-      path = ResolvedPath{*answer->path, answer->origin, cache_->generation(), Duration::zero()};
+      path = fresh(*answer->path, answer->origin);
     } else {
       path = fail(answer->path.error());
     }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "acm/driver/port_resolver.hpp"
-#include "acm/server/sa_question.hpp"
+#include "acm/driver/sa_question.hpp"
 
 namespace wireup::acm {
 namespace {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/epoll.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -74,11 +75,8 @@ Result<std::unique_ptr<Resolver>> Resolver::start(const PortResolverOptions& opt
   state->epoch = options.epoch;
   state->wake.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (!state->wake.is_open() || !epoll.is_open() ||
-      epoll_ctl(epoll.value(), EPOLL_CTL_ADD, state->wake.value(), &event) != 0 ||
-      epoll_ctl(epoll.value(), EPOLL_CTL_ADD, (*opened)->fd(), &event) != 0) {
+  if (!state->wake.is_open() || !epoll.is_open() || !watch_readable(epoll, state->wake.value()) ||
+      !watch_readable(epoll, (*opened)->fd())) {
     return fail(Error::system(Errc::NoResources, errno, "making the resolver's descriptors"));
   }
   // One that beats after this has come, or come back: two on one port are one too many.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "acm/driver/told_path.hpp"
+#include "base/epoll.hpp"
 #include "verbs/device.hpp"
 
 namespace wireup::acm {
@@ -30,15 +31,6 @@ std::function<Result<verbs::PortInfo>()> look_at(const std::string& name, std::u
     }
     return (*device)->query_port(port);
   };
-}
-
-Result<PKey> table_pkey(const verbs::PortInfo& info, PKey wanted) {
-  const auto index = info.pkey_index(wanted);
-  if (!index.has_value() || *index >= info.pkeys.size()) {
-    return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
-                            info.name().data(), wanted.value()));
-  }
-  return info.pkeys[*index];
 }
 
 bool is_same_place(const verbs::PortInfo& a, const verbs::PortInfo& b) noexcept {
@@ -63,7 +55,7 @@ Result<std::unique_ptr<UnprivilegedPort>> UnprivilegedPort::open(const Options& 
                             "%s is %s, not ACTIVE: is the subnet manager (OpenSM) running?",
                             info->name().data(), info->state));
   }
-  const auto pkey = table_pkey(*info, options.pkey);
+  const auto pkey = info->table_pkey(options.pkey);
   if (!pkey) {
     return fail(pkey.error());
   }
@@ -85,9 +77,7 @@ Result<std::unique_ptr<UnprivilegedPort>> UnprivilegedPort::open(const Options& 
 }
 
 Result<> UnprivilegedPort::watch(int fd) const {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (!watch_readable(epoll_, fd)) {
     return wireup::fail(Error::system(Errc::NoResources, errno, "watching a descriptor of %s",
                                       info().name().data()));
   }
@@ -182,7 +172,7 @@ void UnprivilegedPort::look_at_port() {
     // A port that is down, or a device that goes away, may come back as it was.
     return;
   }
-  const auto pkey = table_pkey(*info, options_.pkey);
+  const auto pkey = info->table_pkey(options_.pkey);
   source_->set_port(*info, pkey ? *pkey : source_->pkey());
   has_changed_ = true;
   if (!kernel_.has_value()) {

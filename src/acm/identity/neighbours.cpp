@@ -4,22 +4,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
-#include "base/check.hpp"
+#include "acm/identity/route_address.hpp"
+#include "base/netlink.hpp"
 #include "mad/gid_field.hpp"
 
 namespace wireup::acm {
 namespace {
 
-// nlmsghdr.
-constexpr std::size_t kLength = 0;
-constexpr std::size_t kType = 4;
-constexpr std::size_t kFlags = 6;
-constexpr std::size_t kSequence = 8;
-constexpr std::size_t kHeaderSize = 16;
-constexpr std::size_t kAlignment = 4;
+using namespace netlink;
+
 constexpr std::uint16_t kRequestOfTable = 0x0301;  // NLM_F_REQUEST, NLM_F_ROOT, NLM_F_MATCH
 constexpr std::uint16_t kError = 2;
 constexpr std::uint16_t kDone = 3;
@@ -33,53 +28,15 @@ constexpr std::size_t kAttributes = kHeaderSize + 12;
 static_assert(kAttributes == kNeighbourRequestSize);
 /// NUD_INCOMPLETE and NUD_FAILED: without an address, or no longer with that one.
 constexpr std::uint16_t kUseless = 0x01 | 0x20;
-constexpr std::uint8_t kFamilyIpv4 = 2;
-constexpr std::uint8_t kFamilyIpv6 = 10;
 
 // rtattr.
-constexpr std::size_t kAttributeHead = 4;
 constexpr std::uint16_t kDestination = 1;
 constexpr std::uint16_t kLinkAddress = 2;
-
-constexpr std::size_t kIpoibAddressSize = 20;
-constexpr std::size_t kGidInAddress = 4;
-
-constexpr std::size_t align(std::size_t size) noexcept {
-  return (size + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-template <typename T>
-T load(std::span<const std::uint8_t> from, std::size_t at) noexcept {
-  WIREUP_CHECK(at <= from.size() && sizeof(T) <= from.size() - at);
-  T value{};
-  std::memcpy(&value, from.data() + at, sizeof(T));
-  return value;
-}
-template <typename T>
-void store(std::span<std::uint8_t> to, std::size_t at, T value) noexcept {
-  WIREUP_CHECK(at <= to.size() && sizeof(T) <= to.size() - at);
-  std::memcpy(to.data() + at, &value, sizeof(T));
-}
 
 Error malformed(std::size_t length, std::size_t left) noexcept {
   return Error::make(Errc::Malformed,
                      "the kernel's neighbour table: %zu bytes claimed in the last %zu", length,
                      left);
-}
-
-std::optional<mad::AcmAddress> address_of(std::uint8_t family,
-                                          std::span<const std::uint8_t> bytes) noexcept {
-  if (family == kFamilyIpv4 && bytes.size() == 4) {
-    std::array<std::uint8_t, 4> ipv4{};
-    std::copy(bytes.begin(), bytes.end(), ipv4.begin());
-    return mad::AcmAddress::ipv4(ipv4);
-  }
-  if (family == kFamilyIpv6 && bytes.size() == 16) {
-    std::array<std::uint8_t, 16> ipv6{};
-    std::copy(bytes.begin(), bytes.end(), ipv6.begin());
-    return mad::AcmAddress::ipv6(ipv6);
-  }
-  return std::nullopt;
 }
 
 /// An entry of the table, all of its message; nothing when it is of no use.
@@ -99,9 +56,9 @@ Result<std::optional<Neighbour>> parse_entry(std::span<const std::uint8_t> messa
     const auto value = rest.subspan(kAttributeHead, length - kAttributeHead);
     const auto type = load<std::uint16_t>(rest, 2);
     if (type == kDestination) {
-      address = address_of(message[kFamily], value);
+      address = route_address(message[kFamily], value);
     } else if (type == kLinkAddress && value.size() == kIpoibAddressSize) {
-      gid = mad::load_gid(value, kGidInAddress);
+      gid = mad::load_gid(value, kGidInIpoibAddress);
     }
     rest = rest.subspan(std::min(align(length), rest.size()));
   }

@@ -11,10 +11,10 @@
 #include "acm/driver/node_directory.hpp"
 #include "acm/driver/node_lock.hpp"
 #include "acm/driver/port_resolver.hpp"
+#include "acm/driver/sa_question.hpp"
 #include "acm/driver/service_watch.hpp"
 #include "acm/libibacm/local_port.hpp"
 #include "acm/server/client_service.hpp"
-#include "acm/server/sa_question.hpp"
 #include "acm/server/service_setup.hpp"
 #include "base/clock.hpp"
 #include "umad/sa_client.hpp"
@@ -96,17 +96,15 @@ Result<mad::PathRecord> ask_fabric(const std::optional<mad::AcmAddress>& source,
   }
   const PKey wanted =
       chosen->pkey.value_or(info->pkeys.empty() ? PKey(0xFFFF) : info->pkeys.front());
-  const auto index = info->pkey_index(wanted);
-  if (!index.has_value() || *index >= info->pkeys.size()) {
-    return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
-                            info->name().data(), wanted.value()));
+  const auto pkey = info->table_pkey(wanted);
+  if (!pkey) {
+    return fail(pkey.error());
   }
-  if (ServiceWatch(chosen->public_directory, info->port_guid, info->pkeys[*index])
-          .is_there(monotonic_now())) {
+  if (ServiceWatch(chosen->public_directory, info->port_guid, *pkey).is_there(monotonic_now())) {
     return ask_resolver(*chosen, *info, wanted, destination, deadline);
   }
-  auto directory = NodeDirectory::open(chosen->directory, chosen->cache_directory, info->port_guid,
-                                       info->pkeys[*index]);
+  auto directory =
+      NodeDirectory::open(chosen->directory, chosen->cache_directory, info->port_guid, *pkey);
   if (!directory) {
     return fail(directory.error());
   }

@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "acm/driver/sa_question.hpp"
 #include "acm/engine/port_identity.hpp"
-#include "acm/server/sa_question.hpp"
 
 namespace wireup::acm {
 namespace {

@@ -8,16 +8,17 @@
 #include <net/if_arp.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+
+#include "acm/identity/route_address.hpp"
+#include "base/netlink.hpp"
+#include "mad/gid_field.hpp"
 
 namespace wireup::acm {
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::size_t kLinkAddressSize = 20;
-constexpr std::size_t kGidAt = 4;
 constexpr std::size_t kPKeyAt = 8;
 /// More than any host has: the tables come from outside.
 constexpr std::size_t kMaxAddresses = 65536;
@@ -33,12 +34,8 @@ std::optional<T> head_of(Bytes bytes) noexcept {
   return head;
 }
 
-constexpr std::size_t aligned(std::size_t size) noexcept {
-  return (size + 3U) & ~std::size_t{3};
-}
-
 Bytes behind(Bytes bytes, std::size_t size) noexcept {
-  return bytes.subspan(std::min(aligned(size), bytes.size()));
+  return bytes.subspan(std::min(netlink::align(size), bytes.size()));
 }
 
 /// The first attribute of a type; what is behind one that claims more than there is, is not there.
@@ -52,23 +49,6 @@ std::optional<Bytes> attribute(Bytes bytes, std::uint16_t wanted) noexcept {
       return bytes.subspan(sizeof(rtattr), head->rta_len - sizeof(rtattr));
     }
     bytes = behind(bytes, head->rta_len);
-  }
-  return std::nullopt;
-}
-
-template <std::size_t N>
-std::array<std::uint8_t, N> array_of(Bytes bytes) noexcept {
-  std::array<std::uint8_t, N> array{};
-  std::copy_n(bytes.begin(), N, array.begin());
-  return array;
-}
-
-std::optional<mad::AcmAddress> ip_address(std::uint8_t family, Bytes value) noexcept {
-  if (family == AF_INET && value.size() == 4) {
-    return mad::AcmAddress::ipv4(array_of<4>(value));
-  }
-  if (family == AF_INET6 && value.size() == 16) {
-    return mad::AcmAddress::ipv6(array_of<16>(value));
   }
   return std::nullopt;
 }
@@ -126,13 +106,13 @@ void IpoibAddresses::handle_link(std::uint16_t type, Bytes body) {
   const auto address = attribute(attributes, IFLA_ADDRESS);
   const auto broadcast = attribute(attributes, IFLA_BROADCAST);
   if (type == RTM_DELLINK || link->ifi_type != ARPHRD_INFINIBAND || !address.has_value() ||
-      address->size() != kLinkAddressSize || !broadcast.has_value() ||
-      broadcast->size() != kLinkAddressSize) {
+      address->size() != kIpoibAddressSize || !broadcast.has_value() ||
+      broadcast->size() != kIpoibAddressSize) {
     links_.erase(link->ifi_index);
     return;
   }
   const Bytes pkey = broadcast->subspan(kPKeyAt, 2);
-  links_[link->ifi_index] = {Gid(array_of<16>(address->subspan(kGidAt))),
+  links_[link->ifi_index] = {mad::load_gid(*address, kGidInIpoibAddress),
                              PKey(static_cast<std::uint16_t>(pkey[0] << 8U | pkey[1])),
                              (link->ifi_flags & IFF_UP) != 0};
 }
@@ -148,8 +128,8 @@ void IpoibAddresses::handle_address(std::uint16_t type, Bytes body) {
   if (!value.has_value()) {
     value = attribute(attributes, IFA_ADDRESS);
   }
-  const auto address =
-      value.has_value() ? ip_address(head->ifa_family, *value) : std::optional<mad::AcmAddress>();
+  const auto address = value.has_value() ? route_address(head->ifa_family, *value)
+                                         : std::optional<mad::AcmAddress>();
   if (!address.has_value()) {
     return;
   }

@@ -2,20 +2,16 @@
 #include "acm/server/netlink_message.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.hpp"
+#include "base/netlink.hpp"
 #include "mad/gid_field.hpp"
 
 namespace wireup::acm {
 namespace {
 
-// nlmsghdr.
-constexpr std::size_t kHeaderSize = 16;
-constexpr std::size_t kLength = 0;
-constexpr std::size_t kType = 4;
-constexpr std::size_t kFlags = 6;
-constexpr std::size_t kSequence = 8;
+using namespace netlink;
+
 constexpr std::uint16_t kRequestFlag = 0x0001;
 constexpr std::uint16_t kFailureFlag = 0x0100;
 constexpr unsigned kClientShift = 10;
@@ -29,10 +25,8 @@ constexpr std::size_t kResolveHeaderEnd = kHeaderSize + 68;
 constexpr std::size_t kInterface = kHeaderSize;
 constexpr std::size_t kIpResolveHeaderEnd = kHeaderSize + 4;
 
-// An attribute: its length with this head, its type and marks.
-constexpr std::size_t kAttributeHead = 4;
+// Marks of an attribute's type.
 constexpr std::uint16_t kMandatory = 0x2000;
-constexpr std::size_t kAlignment = 4;
 
 enum class Attribute : std::uint16_t {
   PathRecord = 1,
@@ -51,23 +45,6 @@ constexpr std::size_t kPathSize = 8 + mad::PathRecord::kSize;
 /// As many as the kernel's interface speaks of.
 constexpr std::size_t kMaxPaths = 6;
 constexpr std::uint16_t kMaxQosClass = 0x0FFF;
-
-constexpr std::size_t align(std::size_t size) noexcept {
-  return (size + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-template <typename T>
-T load(std::span<const std::uint8_t> from, std::size_t at = 0) noexcept {
-  WIREUP_CHECK(at <= from.size() && sizeof(T) <= from.size() - at);
-  T value{};
-  std::memcpy(&value, from.data() + at, sizeof(T));
-  return value;
-}
-template <typename T>
-void store(std::span<std::uint8_t> to, std::size_t at, T value) noexcept {
-  WIREUP_CHECK(at <= to.size() && sizeof(T) <= to.size() - at);
-  std::memcpy(to.data() + at, &value, sizeof(T));
-}
 
 NetlinkRefusal attribute_refusal(unsigned type, const char* why) noexcept {
   return {Error::make(Errc::Malformed, "netlink request with attribute %u: %s", type, why)};

@@ -9,6 +9,7 @@
 
 #include "acm/driver/node_directory.hpp"
 #include "acm/driver/service_watch.hpp"
+#include "base/epoll.hpp"
 #include "verbs/device.hpp"
 
 namespace wireup::acm {
@@ -71,8 +72,7 @@ PKey ServedPort::wanted_pkey() const noexcept {
 
 std::optional<PKey> ServedPort::table_pkey() const noexcept {
   const auto index = info_.has_value() ? info_->pkey_index(wanted_pkey()) : std::nullopt;
-  return index.has_value() && *index < info_->pkeys.size() ? std::optional(info_->pkeys[*index])
-                                                           : std::nullopt;
+  return index.has_value() ? std::optional(info_->pkeys[*index]) : std::nullopt;
 }
 
 Result<NodeDirectory> ServedPort::open_directory(PKey pkey, Instant now) const {
@@ -95,10 +95,9 @@ Result<> ServedPort::start(Instant now) {
     return looked;
   }
   const PKey wanted = wanted_pkey();
-  const auto found = table_pkey();
-  if (!found.has_value()) {
-    return wireup::fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
-                                    info_->name().data(), wanted.value()));
+  const auto found = info_->table_pkey(wanted);
+  if (!found) {
+    return wireup::fail(found.error());
   }
   auto directory = open_directory(*found, now);
   if (!directory) {
@@ -153,9 +152,7 @@ Result<> ServedPort::start(Instant now) {
     return wireup::fail(resolver.error());
   }
   resolver_ = std::move(*resolver);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, resolver_->fd(), &event) != 0) {
+  if (!watch_readable(epoll_, resolver_->fd())) {
     const int error = errno;
     resolver_.reset();
     return wireup::fail(Error::system(Errc::NoResources, error, "watching the resolver of %s",

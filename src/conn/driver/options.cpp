@@ -17,11 +17,7 @@ QKey job_qkey(std::uint64_t job) noexcept {
 
 Result<PKey> choose_pkey(const verbs::PortInfo& port, std::optional<PKey> wanted) {
   if (wanted.has_value()) {
-    if (!port.pkey_index(*wanted).has_value()) {
-      return fail(Error::make(Errc::InvalidArgument, "%s has no P_Key 0x%04x in its table",
-                              port.name().data(), wanted->value()));
-    }
-    return port.pkeys[*port.pkey_index(*wanted)];
+    return port.table_pkey(*wanted);
   }
   const auto is_used = [](PKey pkey) { return pkey.partition() != 0; };
   const auto is_full = [&](PKey pkey) { return is_used(pkey) && pkey.is_full_member(); };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conn/driver/waker.hpp"
+#include "base/epoll.hpp"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -35,10 +36,7 @@ Result<> Waker::watch(int fd) const {
   if (fd < 0) {
     return {};
   }
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  if (::epoll_ctl(epoll_.value(), EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (!watch_readable(epoll_, fd)) {
     return fail(
         Error::system(Errc::NoResources, errno, "adding descriptor %d to the event loop", fd));
   }

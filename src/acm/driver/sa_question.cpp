@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "acm/server/sa_question.hpp"
+#include "acm/driver/sa_question.hpp"
 
 namespace wireup::acm {
 

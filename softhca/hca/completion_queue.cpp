@@ -79,19 +79,11 @@ CompletionQueue::~CompletionQueue() {
 }
 
 int CompletionQueue::poll(int count, ibv_wc* out) {
-  const int found = consumer_.poll(count, out);
-  if (found == 0) {
-    runtime_->serve_memory();
-  }
-  return found;
+  return consumer_.poll(count, out);
 }
 
 int CompletionQueue::take(Cqe& out) {
-  const int found = consumer_.take(out);
-  if (found == 0) {
-    runtime_->serve_memory();
-  }
-  return found;
+  return consumer_.take(out);
 }
 
 void CompletionQueue::keep_times() {
@@ -99,7 +91,6 @@ void CompletionQueue::keep_times() {
 }
 
 void CompletionQueue::arm(bool solicited_only) {
-  runtime_->serve_memory();
   consumer_.arm(solicited_only);
 }
 

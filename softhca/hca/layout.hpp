@@ -22,7 +22,7 @@ namespace softhca::hca {
 inline constexpr char kRegistryFile[] = "hca";
 inline constexpr char kEventsDir[] = "events";
 inline constexpr std::uint64_t kRegistryMagic = 0x736f6674'72656731;  // "softreg1"
-inline constexpr std::uint32_t kRegistryVersion = 7;
+inline constexpr std::uint32_t kRegistryVersion = 8;
 
 // Capacities of one fabric.
 inline constexpr std::uint32_t kMaxProcesses = 1024;
@@ -69,6 +69,10 @@ struct LockWord {
   std::atomic<std::uint64_t> value;
 };
 
+/// Whether a process moves data for those whom the kernel does not let touch its memory. It offers
+/// to once it has registered memory, and takes a RelayRecord when the first of them calls.
+enum class RelayState : std::uint32_t { None, Offered, Called, Serving };
+
 /// A process that has opened a device. The token is never 0 and differs for every enrolment.
 struct alignas(64) ProcessRecord {
   std::atomic<std::uint32_t> token;
@@ -76,7 +80,8 @@ struct alignas(64) ProcessRecord {
   std::uint64_t start_time;  // field 22 of /proc/PID/stat, against reuse of the pid
   std::uint64_t probe;       // address in the process where it keeps `nonce`: if it is not there,
   std::uint64_t nonce;       // the process has no memory any more or has become another program
-  std::atomic<std::uint64_t> relay;  // place of its RelayRecord, 0: it has none
+  std::atomic<std::uint64_t> relay;  // place of its RelayRecord, valid while the state is Serving
+  std::atomic<RelayState> relay_state;  // a futex
 };
 
 /// Where one process asks another to copy data from or to its memory, when the kernel does not let
@@ -299,8 +304,8 @@ struct RegistryHeader {
   std::atomic<std::uint32_t> next_incarnation;
   std::atomic<std::uint32_t> attachments_top;  // no attachment lies at or above this slot
   std::atomic<std::uint32_t> channels_top;
-  std::atomic<std::uint32_t> arena_top;      // blocks from here on have never been taken
-  std::atomic<std::uint32_t> relays_wanted;  // some process may not reach the memory of others
+  std::atomic<std::uint32_t> arena_top;  // blocks from here on have never been taken
+  std::uint32_t reserved_too;
   LockWord attach_lock;
   LockWord atomics_lock;
   std::array<ProcessRecord, kMaxProcesses> processes;

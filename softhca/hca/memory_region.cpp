@@ -81,7 +81,7 @@ int MemoryRegion::pin(Runtime& runtime, const RegionSpec& spec) {
 
 std::unique_ptr<MemoryRegion> MemoryRegion::create(Runtime& runtime, const RegionSpec& spec,
                                                    int& error) {
-  runtime.serve_memory();
+  runtime.memory().relay().offer();
   error = pin(runtime, spec);
   if (error != 0) {
     return nullptr;

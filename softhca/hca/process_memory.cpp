@@ -34,7 +34,6 @@ void ProcessMemory::probe() {
   if (write_to_process(pid, here, there) == CopyResult::Denied) {
     say_once(pid, errno);
     denied_all_.store(true);
-    registry_->header().relays_wanted.store(1);
   }
 }
 
@@ -42,7 +41,6 @@ void ProcessMemory::remember_denial(std::uint32_t token, int error) {
   const ProcessRecord* process = registry_->processes().find(token);
   say_once(process != nullptr ? process->pid : 0, error);
   denied_[token_slot(token)].store(token, std::memory_order_relaxed);
-  registry_->header().relays_wanted.store(1);
 }
 
 CopyResult ProcessMemory::copy(std::uint32_t token, bool write, const SegmentList& local,

@@ -16,11 +16,11 @@ namespace softhca::hca {
 /// Any thread.
 class ProcessMemory {
  public:
-  ProcessMemory(Registry& registry, std::uint32_t self)
-      : registry_(&registry), self_(self), relay_(registry, self, registered_) {}
+  ProcessMemory(Registry& registry, RingArena& arena, std::uint32_t self)
+      : registry_(&registry), self_(self), relay_(registry, arena, self, registered_) {}
 
   /// Copies min(local.total(), remote.total()) bytes into the memory of the process `token`, which
-  /// may be this one. Denied when the kernel refuses and the process has no relay (yet).
+  /// may be this one. Denied when the kernel refuses and the process offers no relay.
   CopyResult write(std::uint32_t token, const SegmentList& local, const SegmentList& remote) {
     return copy(token, true, local, remote);
   }
@@ -31,11 +31,6 @@ class ProcessMemory {
 
   /// Finds out whether this process may reach any memory at all by process_vm_writev.
   void probe();
-  /// True once some process of the fabric needs relays and this one has none.
-  [[nodiscard]] bool relay_wanted() const {
-    return registry_->header().relays_wanted.load(std::memory_order_relaxed) != 0 &&
-           !relay_.running();
-  }
 
   [[nodiscard]] RegisteredMemory& registered() { return registered_; }
   [[nodiscard]] Relay& relay() { return relay_; }

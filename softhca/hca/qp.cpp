@@ -285,7 +285,6 @@ void Qp::publish(ibv_qp_state from, ibv_qp_state to, int mask) {
 }
 
 int Qp::modify(const ibv_qp_attr& attr, int mask) {
-  runtime_->serve_memory();
   const std::lock_guard send_lock(send_mutex_);
   const std::lock_guard recv_lock(recv_mutex_);
   ibv_qp_state from = IBV_QPS_RESET;

@@ -188,7 +188,7 @@ std::uint32_t Registry::claim_record(std::uint32_t pid, std::uint64_t start_time
     record.start_time = start_time;
     record.probe = reinterpret_cast<std::uint64_t>(nonce);
     record.nonce = *nonce;
-    record.relay.store(0);
+    record.relay_state.store(RelayState::None);
     record.token.store(token, std::memory_order_release);
     tokens_of_this_image().push_back(token);
     return token;

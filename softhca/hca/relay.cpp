@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdio>
 #include <ctime>
+#include <system_error>
 
 #include "softhca/hca/clock.hpp"
 #include "softhca/hca/robust_lock.hpp"
@@ -25,7 +26,7 @@ constexpr std::uint32_t kNextRequest = 4;
 
 constexpr std::uint64_t kLookAgainNs = 20'000'000;  // whether the other process still runs
 constexpr std::uint64_t kPatienceNs = 1'000'000'000;
-constexpr std::uint64_t kIdleNs = 1'000'000'000;
+constexpr std::uint64_t kIdleNs = 60'000'000'000;
 
 Phase phase_of(std::uint32_t word) {
   return static_cast<Phase>(word & kPhaseMask);
@@ -35,15 +36,34 @@ std::uint32_t with_phase(std::uint32_t word, Phase phase) {
   return (word & ~kPhaseMask) | static_cast<std::uint32_t>(phase);
 }
 
-void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64_t ns) {
+template <typename Word>
+void wait_while(std::atomic<Word>& word, Word value, std::uint64_t ns) {
+  static_assert(sizeof word == 4);
   const timespec limit{static_cast<time_t>(ns / 1'000'000'000),
                        static_cast<long>(ns % 1'000'000'000)};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
-void wake(std::atomic<std::uint32_t>& word) {
+template <typename Word>
+void wake(std::atomic<Word>& word) {
   constexpr int kEverybody = 0x7FFFFFFF;
   ::syscall(SYS_futex, &word, FUTEX_WAKE, kEverybody, nullptr, nullptr, 0);
+}
+
+/// Has the process of `token` serve. Denied when it does not offer to, or has no block for it.
+CopyResult call(ProcessRecord& process, const ProcessTable& processes, std::uint32_t token) {
+  const std::uint64_t end = monotonic_ns() + kPatienceNs;
+  RelayState state = RelayState::Offered;
+  if (process.relay_state.compare_exchange_strong(state, RelayState::Called)) {
+    wake(process.relay_state);
+  }
+  while ((state = process.relay_state.load(std::memory_order_acquire)) == RelayState::Called) {
+    if (monotonic_ns() >= end || processes.liveness(token) != Liveness::Alive) {
+      return CopyResult::Gone;
+    }
+    wait_while(process.relay_state, RelayState::Called, kLookAgainNs);
+  }
+  return state == RelayState::Serving ? CopyResult::Ok : CopyResult::Denied;
 }
 
 /// Makes room in the record for a request of ours: one that its client has given up, or died over,
@@ -154,55 +174,105 @@ bool RegisteredMemory::covers(const SegmentList& list, bool write) const {
   return std::all_of(list.segments().begin(), list.segments().end(), covered);
 }
 
-void Relay::start(std::uint64_t place) {
-  place_ = place;
-  record_ = reinterpret_cast<RelayRecord*>(registry_->ring(place, 0, sizeof(RelayRecord)));
-  record_->client.value.store(0);
-  record_->phase.store(0);
-  thread_ = start_worker([this] { run(); });
-  running_.store(true);
-  registry_->header().processes[token_slot(self_)].relay.store(place, std::memory_order_release);
+std::atomic<RelayState>& Relay::state() const {
+  return registry_->header().processes[token_slot(self_)].relay_state;
+}
+
+void Relay::offer() {
+  std::call_once(begun_, [this] { begin(); });
+}
+
+void Relay::begin() {
+  state().store(RelayState::Offered);
+  try {
+    thread_ = start_worker([this] { run(); });
+  } catch (const std::system_error& error) {
+    state().store(RelayState::None);
+    std::fprintf(stderr,
+                 "softhca: no thread to move data for processes that the kernel keeps from this "
+                 "one's memory: %s\n",
+                 error.what());
+  }
 }
 
 void Relay::stop() {
-  if (!running_.exchange(false)) {
+  // Nothing is begun any more, and what another thread is beginning has begun.
+  std::call_once(begun_, [] {});
+  if (!thread_.joinable()) {
     return;
   }
-  registry_->header().processes[token_slot(self_)].relay.store(0);
   stopping_.store(true);
-  record_->phase.fetch_add(kNextRequest);
-  wake(record_->phase);
+  state().store(RelayState::None);
+  wake(state());
+  if (RelayRecord* record = record_.load()) {
+    record->phase.fetch_add(kNextRequest);
+    wake(record->phase);
+  }
   thread_.join();
 }
 
 void Relay::run() {
   pthread_setname_np(pthread_self(), "softhca-relay");
-  while (!stopping_.load()) {
-    std::uint32_t word = record_->phase.load(std::memory_order_acquire);
-    const std::uint32_t running = with_phase(word, Phase::Running);
-    if (phase_of(word) != Phase::Posted) {
-      wait_while(record_->phase, word, kIdleNs);
-      continue;
+  while (wait_for_call()) {
+    place_ = arena_->take(sizeof(RelayRecord));
+    if (place_ != 0) {
+      serve();
+      return;
     }
-    if (!record_->phase.compare_exchange_strong(word, running, std::memory_order_acq_rel)) {
-      continue;
-    }
-    record_->result.store(static_cast<std::uint32_t>(execute()), std::memory_order_relaxed);
-    std::uint32_t expected = running;
-    record_->phase.compare_exchange_strong(expected, with_phase(running, Phase::Done),
-                                           std::memory_order_acq_rel);
-    wake(record_->phase);
+    answer_call(RelayState::Offered);
   }
 }
 
-Result Relay::execute() {
+bool Relay::wait_for_call() {
+  while (!stopping_.load()) {
+    const RelayState now = state().load(std::memory_order_acquire);
+    if (now == RelayState::Called) {
+      return true;
+    }
+    wait_while(state(), now, kIdleNs);
+  }
+  return false;
+}
+
+void Relay::answer_call(RelayState answer) {
+  RelayState expected = RelayState::Called;  // or stop() has come between
+  state().compare_exchange_strong(expected, answer, std::memory_order_acq_rel);
+  wake(state());
+}
+
+void Relay::serve() {
+  auto& record = *reinterpret_cast<RelayRecord*>(registry_->ring(place_, 0, sizeof(RelayRecord)));
+  record_.store(&record);  // before stopping_ is looked at: stop() does it the other way round
+  record.client.value.store(0);
+  record.phase.store(0);
+  registry_->header().processes[token_slot(self_)].relay.store(place_);
+  answer_call(RelayState::Serving);
+  while (!stopping_.load()) {
+    std::uint32_t word = record.phase.load(std::memory_order_acquire);
+    const std::uint32_t running = with_phase(word, Phase::Running);
+    if (phase_of(word) != Phase::Posted) {
+      wait_while(record.phase, word, kIdleNs);
+      continue;
+    }
+    if (!record.phase.compare_exchange_strong(word, running, std::memory_order_acq_rel)) {
+      continue;
+    }
+    record.result.store(static_cast<std::uint32_t>(execute(record)), std::memory_order_relaxed);
+    std::uint32_t expected = running;
+    record.phase.compare_exchange_strong(expected, with_phase(running, Phase::Done),
+                                         std::memory_order_acq_rel);
+    wake(record.phase);
+  }
+}
+
+Result Relay::execute(const RelayRecord& record) {
   // Anybody can have written this: it is read once and then believed only if it names memory that
   // the program has registered.
   SegmentList list;
-  const std::uint32_t count = std::min(record_->count, RelayRecord::kMaxSegments);
-  const bool write = record_->write != 0;
+  const std::uint32_t count = std::min(record.count, RelayRecord::kMaxSegments);
+  const bool write = record.write != 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const RelayRecord::Segment segment = record_->segments[i];
+    const RelayRecord::Segment segment = record.segments[i];
     if (segment.length > RelayRecord::kDataBytes - list.total()) {
       return Result::Fault;
     }
@@ -218,14 +288,15 @@ Result Relay::execute() {
 
 CopyResult copy_by_relay(const Registry& registry, std::uint32_t self, std::uint32_t token,
                          bool write, const SegmentList& local, const SegmentList& remote) {
-  const ProcessRecord* process = registry.processes().find(token);
-  if (process == nullptr) {
+  if (registry.processes().find(token) == nullptr) {
     return CopyResult::Gone;
   }
-  const std::uint64_t place = process->relay.load(std::memory_order_acquire);
-  if (place == 0) {
-    return CopyResult::Denied;
+  ProcessRecord& owner = registry.header().processes[token_slot(token)];
+  if (const CopyResult called = call(owner, registry.processes(), token);
+      called != CopyResult::Ok) {
+    return called;
   }
+  const std::uint64_t place = owner.relay.load();
   auto& record = *reinterpret_cast<RelayRecord*>(registry.ring(place, 0, sizeof(RelayRecord)));
   const RobustGuard guard(record.client, registry.processes(), self);
   const std::uint64_t wanted = std::min(local.total(), remote.total());

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "softhca/hca/arena.hpp"
 #include "softhca/hca/layout.hpp"
 #include "softhca/hca/memory.hpp"
 #include "softhca/hca/registry.hpp"
@@ -50,38 +51,49 @@ class RegisteredMemory {
   std::multimap<std::uint64_t, Range> ranges_;  // by address
 };
 
-/// Serves other processes. The thread "softhca-relay" lives from start() to stop().
+/// Serves other processes. Its thread, "softhca-relay", sleeps from offer() until one of them
+/// calls, so that the program need not: it may compute, or wait for an event, for as long as it
+/// likes.
 class Relay {
  public:
-  Relay(Registry& registry, std::uint32_t self, RegisteredMemory& memory)
-      : registry_(&registry), self_(self), memory_(&memory) {}
+  /// The block that requests go through is taken from `arena` at the first call.
+  Relay(Registry& registry, RingArena& arena, std::uint32_t self, RegisteredMemory& memory)
+      : registry_(&registry), arena_(&arena), self_(self), memory_(&memory) {}
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
   ~Relay() { stop(); }
 
-  /// Offers the block at `place` of the arena, which belongs to this process.
-  void start(std::uint64_t place);
-  [[nodiscard]] bool running() const { return running_.load(std::memory_order_relaxed); }
-  /// Refuses further requests and ends the thread.
+  /// Called when memory is registered; cheap but for the first time. Any thread. If there can be no
+  /// thread it says so on stderr and the process goes without.
+  void offer();
+  /// Refuses further requests and ends the thread. The last call to this object.
   void stop();
 
  private:
+  void begin();
   void run();
-  [[nodiscard]] RelayRecord::Result execute();
+  bool wait_for_call();
+  void answer_call(RelayState answer);
+  void serve();
+  [[nodiscard]] RelayRecord::Result execute(const RelayRecord& record);
+
+  /// Of our record in the registry.
+  [[nodiscard]] std::atomic<RelayState>& state() const;
 
   Registry* registry_;
+  RingArena* arena_;
   std::uint32_t self_;
   RegisteredMemory* memory_;
   std::uint64_t place_ = 0;
-  RelayRecord* record_ = nullptr;
-  std::atomic<bool> running_{false};
+  std::atomic<RelayRecord*> record_{nullptr};  // of place_, for stop()
+  std::once_flag begun_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
 
 /// Asks the process of `token` to copy min(local.total(), remote.total()) bytes to (`write`) or
-/// from its memory. Denied when it has no relay; Gone when it is dead, stopped, or does not answer
-/// for a second.
+/// from its memory. Denied when it offers no relay; Gone when it is dead, stopped, or does not
+/// answer for a second.
 CopyResult copy_by_relay(const Registry& registry, std::uint32_t self, std::uint32_t token,
                          bool write, const SegmentList& local, const SegmentList& remote);
 

@@ -81,9 +81,8 @@ std::unique_ptr<Runtime> Runtime::open(const char* dir, const char* host) {
   runtime->ports_ = std::make_unique<PortCache>(*runtime->view_);
   runtime->ud_wire_ = std::make_unique<UdWire>(*runtime);
   runtime->pending_ = std::make_unique<PendingWorker>();
-  runtime->memory_ = std::make_unique<ProcessMemory>(*runtime->registry_, token);
+  runtime->memory_ = std::make_unique<ProcessMemory>(*runtime->registry_, *runtime->arena_, token);
   runtime->memory_->probe();
-  runtime->serve_memory();
   const auto hcas = runtime->view_->hcas_of(host);
   if (!hcas.empty() && !hcas.front().ports.empty()) {
     runtime->memlock_.look_at(*runtime->faults_, hcas.front().ports.front());
@@ -132,16 +131,6 @@ Runtime::~Runtime() {
   }
   if (token_ != 0) {
     registry_->leave(token_);
-  }
-}
-
-void Runtime::start_relay() {
-  const std::lock_guard lock(relay_mutex_);
-  if (!memory_->relay_wanted()) {
-    return;  // another thread was faster
-  }
-  if (const std::uint64_t place = arena_->take(sizeof(RelayRecord))) {
-    memory_->relay().start(place);
   }
 }
 

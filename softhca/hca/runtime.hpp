@@ -55,13 +55,6 @@ class Runtime {
   [[nodiscard]] PendingWorker& pending() { return *pending_; }
   [[nodiscard]] Memlock& memlock() { return memlock_; }
   [[nodiscard]] ProcessMemory& memory() { return *memory_; }
-  /// Offers a relay if a process of the fabric needs one. Cheap; called where a program waits or
-  /// makes objects that others reach.
-  void serve_memory() {
-    if (memory_->relay_wanted()) {
-      start_relay();
-    }
-  }
   [[nodiscard]] const std::string& host() const { return host_; }
   /// SOFTHCA_DIR as an absolute path.
   [[nodiscard]] const std::string& dir() const { return registry_->dir(); }
@@ -97,7 +90,6 @@ class Runtime {
 
  private:
   Runtime() = default;
-  void start_relay();
 
   std::string host_;
   std::unique_ptr<Registry> registry_;
@@ -119,7 +111,6 @@ class Runtime {
   std::vector<Qp*> qps_;
   std::unique_ptr<UdWire> ud_wire_;
   std::unique_ptr<PendingWorker> pending_;
-  std::mutex relay_mutex_;
   std::unique_ptr<ProcessMemory> memory_;
 };
 

@@ -67,10 +67,7 @@ class Services(ManagementTest):
         if host == IBACM:
             command = ["ibacm", "-P", "-O", options, "-A", addresses]
         else:
-            # An ibacm that sleeps gets no datagram from a service with less privileges than it has
-            # (docs/softhca.md).
-            command = [WIREUP, "serve", "--keep-privileges"]
-            command += ["--options", options, "--addresses", addresses]
+            command = [WIREUP, "serve", "--options", options, "--addresses", addresses]
         return Background(cls.fabric, host, *command, seconds=400)
 
     @classmethod

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What happens when processes die or are stopped.
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -10,14 +11,25 @@
 namespace softhca::test {
 namespace {
 
-/// A child process of which the test knows when it has got somewhere.
+void report(int fd, std::uint32_t value) {
+  static_cast<void>(!::write(fd, &value, sizeof value));
+}
+
+std::uint32_t reported(int fd) {
+  std::uint32_t value = 0;
+  EXPECT_EQ(::read(fd, &value, sizeof value), static_cast<ssize_t>(sizeof value));
+  return value;
+}
+
+/// A child process that the test exchanges numbers with. It begins before the parent has threads: a
+/// sanitizer does not bear threads of a child whose parent had some.
 class Child {
  public:
-  /// `body` gets the pipe end to report on and must not return.
+  /// `body` gets the socket to report on and must not return.
   template <typename Body>
   explicit Child(const Body& body) {
     int ends[2];
-    EXPECT_EQ(::pipe(ends), 0);
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::close(ends[0]);
@@ -25,21 +37,18 @@ class Child {
       ::_exit(99);
     }
     ::close(ends[1]);
-    report_ = ends[0];
+    socket_ = ends[0];
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
-    ::close(report_);
+    ::close(socket_);
   }
 
-  [[nodiscard]] std::uint32_t wait_for_report() const {
-    std::uint32_t value = 0;
-    EXPECT_EQ(::read(report_, &value, sizeof value), static_cast<ssize_t>(sizeof value));
-    return value;
-  }
+  [[nodiscard]] std::uint32_t wait_for_report() const { return reported(socket_); }
+  void tell(std::uint32_t value) const { report(socket_, value); }
   void kill() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -52,14 +61,47 @@ class Child {
 
  private:
   pid_t pid_ = 0;
-  int report_ = -1;
+  int socket_ = -1;
 };
 
-void report(int fd, std::uint32_t value) {
-  static_cast<void>(!::write(fd, &value, sizeof value));
-}
+class Death : public Rig {
+ protected:
+  [[nodiscard]] std::uint16_t lid_of(const char* host) const {
+    const FabricView& view = h1_->view();
+    return view.port(view.hcas_of(host)[0].ports[0]).lid;
+  }
 
-class Death : public Rig {};
+  /// What a child does that receives `count` messages on H2 from a QP on H1, of which it is told.
+  auto receiver(int count) const {
+    return [this, count](int fd) {
+      auto runtime = hca::Runtime::open(dir_.path(), "H2");
+      const auto end = make_end(*runtime, {});
+      report(fd, end->qp->number());
+      if (end->init() != 0 || end->rtr(lid_of("H1"), reported(fd)) != 0 || end->rts() != 0) {
+        ::_exit(1);
+      }
+      for (int i = 1; i <= count; ++i) {
+        if (end->post_recv(static_cast<std::uint64_t>(i), 0, 64) != 0) {
+          ::_exit(1);
+        }
+      }
+      report(fd, 1);
+      ::pause();
+    };
+  }
+
+  /// A QP on H1 that is connected to that of such a child.
+  [[nodiscard]] std::unique_ptr<End> sender_to(const Child& child) const {
+    auto end = on_h1({});
+    const std::uint32_t qpn = child.wait_for_report();
+    child.tell(end->qp->number());
+    EXPECT_EQ(end->init(), 0);
+    EXPECT_EQ(end->rtr(lid_of("H2"), qpn), 0);
+    EXPECT_EQ(end->rts(), 0);
+    EXPECT_EQ(child.wait_for_report(), 1U);
+    return end;
+  }
+};
 
 TEST_F(Death, ObjectsOfADeadProcessAreClearedAway) {
   Child child([&](int fd) {
@@ -124,22 +166,8 @@ TEST_F(Death, OnlyTheHolderGivesALockBack) {
 }
 
 TEST_F(Death, SendingToADeadPeerEndsInRetryExceeded) {
-  const auto a = on_h1({});
-  Child child([&](int fd) {
-    auto runtime = hca::Runtime::open(dir_.path(), "H2");
-    const auto end = make_end(*runtime, {});
-    if (end->init() != 0 || end->rtr(*a) != 0 || end->rts() != 0 || end->post_recv(1, 0, 64) != 0 ||
-        end->post_recv(2, 0, 64) != 0) {
-      ::_exit(1);
-    }
-    report(fd, end->qp->number());
-    ::pause();
-  });
-  ASSERT_EQ(a->init(), 0);
-  a->moves.rtr.ah_attr.dlid = h2_->view().port(h2_->view().hcas_of("H2")[0].ports[0]).lid;
-  a->moves.rtr.dest_qp_num = child.wait_for_report();
-  ASSERT_EQ(a->qp->modify(a->moves.rtr, kRtrRc), 0);
-  ASSERT_EQ(a->rts(), 0);
+  Child child(receiver(2));
+  const auto a = sender_to(child);
   ASSERT_EQ(a->post_send(1, 0, 8), 0);
   EXPECT_EQ(a->wait()->status, IBV_WC_SUCCESS);
   child.kill();
@@ -148,21 +176,8 @@ TEST_F(Death, SendingToADeadPeerEndsInRetryExceeded) {
 }
 
 TEST_F(Death, AStoppedPeerStillReceives) {
-  const auto a = on_h1({});
-  Child child([&](int fd) {
-    auto runtime = hca::Runtime::open(dir_.path(), "H2");
-    const auto end = make_end(*runtime, {});
-    if (end->init() != 0 || end->rtr(*a) != 0 || end->rts() != 0 || end->post_recv(1, 0, 64) != 0) {
-      ::_exit(1);
-    }
-    report(fd, end->qp->number());
-    ::pause();
-  });
-  ASSERT_EQ(a->init(), 0);
-  a->moves.rtr.ah_attr.dlid = h2_->view().port(h2_->view().hcas_of("H2")[0].ports[0]).lid;
-  a->moves.rtr.dest_qp_num = child.wait_for_report();
-  ASSERT_EQ(a->qp->modify(a->moves.rtr, kRtrRc), 0);
-  ASSERT_EQ(a->rts(), 0);
+  const Child child(receiver(1));
+  const auto a = sender_to(child);
   child.stop();
   ASSERT_EQ(a->post_send(1, 0, 8), 0);
   EXPECT_EQ(a->wait()->status, IBV_WC_SUCCESS);

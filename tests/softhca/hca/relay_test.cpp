@@ -28,9 +28,7 @@ class Relays : public Rig {
   void SetUp() override {
     Rig::SetUp();
     memory_.resize(200'000);
-    h2_->registry().header().relays_wanted.store(1);
-    h2_->serve_memory();
-    ASSERT_TRUE(h2_->memory().relay().running());
+    h2_->memory().relay().offer();
   }
 
   void make_known(std::uint64_t length, bool writable) {
@@ -42,10 +40,11 @@ class Relays : public Rig {
     return hca::copy_by_relay(h1_->registry(), h1_->token(), h2_->token(), write, local, remote);
   }
 
+  const hca::ProcessRecord& process() { return *h1_->registry().processes().find(h2_->token()); }
+
   RelayRecord& record() {
-    const hca::ProcessRecord* process = h1_->registry().processes().find(h2_->token());
     return *reinterpret_cast<RelayRecord*>(
-        h1_->registry().ring(process->relay.load(), 0, sizeof(RelayRecord)));
+        h1_->registry().ring(process().relay.load(), 0, sizeof(RelayRecord)));
   }
 
   std::vector<char> memory_;
@@ -65,6 +64,23 @@ TEST_F(Relays, MoveMoreThanABlockBothWays) {
   std::vector<char> back(sent.size());
   ASSERT_EQ(copy(false, list_of(back.data(), back.size()), scattered), CopyResult::Ok);
   EXPECT_EQ(back, sent);
+}
+
+TEST_F(Relays, ComeAtTheFirstCall) {
+  make_known(memory_.size(), true);
+  EXPECT_EQ(process().relay_state.load(), hca::RelayState::Offered);
+  EXPECT_EQ(process().relay.load(), 0U);
+  std::array<char, 4> local{'d', 'a', 't', 'a'};
+  EXPECT_EQ(copy(true, list_of(local.data(), 4), list_of(memory_.data(), 4)), CopyResult::Ok);
+  EXPECT_EQ(std::memcmp(memory_.data(), "data", 4), 0);
+  EXPECT_EQ(process().relay_state.load(), hca::RelayState::Serving);
+}
+
+TEST_F(Relays, AreOfferedByWhoeverRegistersMemory) {
+  const hca::ProcessRecord& process = *h1_->registry().processes().find(h1_->token());
+  EXPECT_EQ(process.relay_state.load(), hca::RelayState::None);
+  const auto end = on_h1({});
+  EXPECT_EQ(process.relay_state.load(), hca::RelayState::Offered);
 }
 
 TEST_F(Relays, ReachRegisteredMemoryOnly) {
@@ -97,6 +113,8 @@ TEST_F(Relays, TellWhoseMemoryIsMissing) {
 
 TEST_F(Relays, ARequestThatLiesHarmsNobody) {
   make_known(memory_.size(), true);
+  std::array<char, 4> local{'d', 'a', 't', 'a'};
+  ASSERT_EQ(copy(false, list_of(local.data(), 0), list_of(memory_.data(), 0)), CopyResult::Ok);
   RelayRecord& record = this->record();
   record.write = 1;
   record.count = 0xFFFFFFFF;
@@ -106,7 +124,6 @@ TEST_F(Relays, ARequestThatLiesHarmsNobody) {
   const std::uint32_t posted = 1;
   record.phase.store(posted);
   // What the last one left is taken over; so is what one left who died while asking.
-  std::array<char, 4> local{'d', 'a', 't', 'a'};
   EXPECT_EQ(copy(true, list_of(local.data(), 4), list_of(memory_.data(), 4)), CopyResult::Ok);
   EXPECT_EQ(std::memcmp(memory_.data(), "data", 4), 0);
 }
@@ -114,7 +131,6 @@ TEST_F(Relays, ARequestThatLiesHarmsNobody) {
 TEST_F(Relays, AProcessWithoutOneIsSaidToBeDeniedAndOneThatLeftIsGone) {
   std::array<char, 4> local{};
   const SegmentList list = list_of(local.data(), 4);
-  h1_->memory().relay().stop();  // it has one where the kernel refuses process_vm_writev
   EXPECT_EQ(hca::copy_by_relay(h1_->registry(), h2_->token(), h1_->token(), true, list, list),
             CopyResult::Denied);
   h2_->memory().relay().stop();

@@ -145,9 +145,10 @@ struct End {
 
   /// Moves to RTS, as a peer of `other` if it is RC or UC.
   int init() { return qp->modify(moves.init, qp->init().type == IBV_QPT_UD ? kInitUd : kInitRc); }
-  int rtr(const End& other) {
-    moves.rtr.ah_attr.dlid = other.lid;
-    moves.rtr.dest_qp_num = other.qp->number();
+  int rtr(const End& other) { return rtr(other.lid, other.qp->number()); }
+  int rtr(std::uint16_t dlid, std::uint32_t qpn) {
+    moves.rtr.ah_attr.dlid = dlid;
+    moves.rtr.dest_qp_num = qpn;
     switch (qp->init().type) {
       case IBV_QPT_RC:
         return qp->modify(moves.rtr, kRtrRc);
@@ -255,8 +256,8 @@ class Rig : public ::testing::Test {
     return end;
   }
 
-  std::unique_ptr<End> on_h1(const Options& options) { return make_end(*h1_, options); }
-  std::unique_ptr<End> on_h2(const Options& options) { return make_end(*h2_, options); }
+  std::unique_ptr<End> on_h1(const Options& options) const { return make_end(*h1_, options); }
+  std::unique_ptr<End> on_h2(const Options& options) const { return make_end(*h2_, options); }
 
   /// Both ends at RTS and connected to each other (or two UD QPs at RTS).
   static void connect(End& a, End& b) {

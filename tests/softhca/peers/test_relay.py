@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that may not use process_vm_writev, on one side or on both."""
+"""Programs that may not use process_vm_writev: at all, on one side or on both, or not to one another."""
 import unittest
 
 from fabric import BUILD, Fabric
 
 WITHOUT = [BUILD / "tests" / "softhca" / "without_process_vm"]
+# Root without capabilities may not touch the memory of a root that has them.
+WITHOUT_CAPABILITIES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
 SAID = "data goes through shared memory instead"
 
 
@@ -13,7 +15,6 @@ class RelayTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        # Only one of two processes under the filter: the other learns later that it has to help.
         cls.fabric = Fabric("--hosts", 3, name="relay").__enter__()
 
     @classmethod
@@ -24,11 +25,19 @@ class RelayTest(unittest.TestCase):
         """Runs it on H1 and H3 with the filter for the server, the client or both."""
         server = [*(WITHOUT if filtered != "client" else []), *program]
         client = [*(WITHOUT if filtered != "server" else []), *program, "H1"]
+        return self.run_pair(server, client, filtered)
+
+    def run_pair(self, server: list[object], client: list[object], refused: str) -> str:
         done, served = self.fabric.pair(("H1", "H3"), server, client)
         self.assertEqual(done.status, 0, done.all + served.all)
         self.assertEqual(served.status, 0, served.all)
-        self.assertIn(SAID, served.out if filtered == "server" else done.err)
+        self.assertIn(SAID, served.out if refused == "server" else done.err)
         return done.out
+
+    def from_one_without_capabilities(self, *program: object) -> None:
+        """The server does not know before the first message that the client may not write to it."""
+        with self.subTest(program=program):
+            self.run_pair([*program], [*WITHOUT_CAPABILITIES, *program, "H1"], "client")
 
     def each(
         self, *program: object, sides: tuple[str, ...] = ("client", "server", "both")
@@ -40,14 +49,18 @@ class RelayTest(unittest.TestCase):
                     self.assertRegex(out, r"\d+ bytes in")
                     self.assertNotIn("invalid data", out)
 
+
 class Short(RelayTest):
     def test_send_and_receive(self) -> None:
         self.each("ibv_rc_pingpong", "-c", "-n", "100")
 
     def test_datagrams(self) -> None:
-        # A datagram to one that has no relay yet is lost, and this program does not send again: so
-        # only with both, who know from the start.
-        self.each("ibv_ud_pingpong", "-c", "-n", "100", "-g", "0", sides=("both",))
+        # A datagram that is lost is not sent again.
+        self.each("ibv_ud_pingpong", "-c", "-n", "100", "-g", "0")
+
+    def test_a_receiver_that_sleeps(self) -> None:
+        for program in (("ibv_rc_pingpong",), ("ibv_ud_pingpong", "-g", "0")):
+            self.from_one_without_capabilities(*program, "-e", "-c", "-n", "100")
 
 
 class AllPrograms(RelayTest):
@@ -57,6 +70,10 @@ class AllPrograms(RelayTest):
     def test_writes_reads_and_atomics(self) -> None:
         for program in ("ib_write_bw", "ib_read_bw", "ib_atomic_bw"):
             self.each(program, "-n", "100", "-F")
+
+    def test_a_target_that_calls_no_verbs(self) -> None:
+        for program in ("ib_write_bw", "ib_read_bw", "ib_atomic_bw"):
+            self.from_one_without_capabilities(program, "-n", "100", "-F")
 
 
 if __name__ == "__main__":

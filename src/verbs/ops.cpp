@@ -73,6 +73,10 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* work, ibv_recv_wr** bad) {
   return value_of(ibv_post_recv(qp, work, bad));
 }
 
+int get_async_event(ibv_context* context, ibv_async_event* event) {
+  return errno_of(ibv_get_async_event(context, event));
+}
+
 constexpr Ops kSystemOps{
     .get_device_list = ibv_get_device_list,
     .free_device_list = ibv_free_device_list,
@@ -105,6 +109,8 @@ constexpr Ops kSystemOps{
     .destroy_ah = ibv_destroy_ah,
     .attach_mcast = ibv_attach_mcast,
     .detach_mcast = ibv_detach_mcast,
+    .get_async_event = get_async_event,
+    .ack_async_event = ibv_ack_async_event,
 };
 
 }  // namespace

@@ -47,6 +47,8 @@ struct Ops {
   int (*destroy_ah)(ibv_ah* ah);
   int (*attach_mcast)(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
   int (*detach_mcast)(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
+  int (*get_async_event)(ibv_context* context, ibv_async_event* event);
+  void (*ack_async_event)(ibv_async_event* event);
 };
 
 /// The table that calls libibverbs.

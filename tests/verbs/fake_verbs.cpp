@@ -301,6 +301,19 @@ int detach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t) {
   return 0;
 }
 
+int get_async_event(ibv_context*, ibv_async_event* event) {
+  if (current->events.empty()) {
+    return EAGAIN;
+  }
+  *event = current->events.front();
+  current->events.pop_front();
+  ++current->unacknowledged;
+  return 0;
+}
+void ack_async_event(ibv_async_event*) {
+  --current->unacknowledged;
+}
+
 constexpr Ops kOps{get_device_list, free_device_list,    get_device_name,
                    open_device,     close_device,        query_device,
                    query_port,      query_gid,           query_pkey,
@@ -311,7 +324,7 @@ constexpr Ops kOps{get_device_list, free_device_list,    get_device_name,
                    create_qp,       modify_qp,           query_qp,
                    destroy_qp,      post_send,           post_recv,
                    create_ah,       destroy_ah,          attach_mcast,
-                   detach_mcast};
+                   detach_mcast,    get_async_event,     ack_async_event};
 
 }  // namespace
 

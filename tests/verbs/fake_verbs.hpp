@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -51,6 +52,9 @@ class FakeVerbs {
   std::map<std::string, std::size_t> live;
   std::vector<std::array<int, 2>> transitions;  // from, to
   ibv_wc_status next_receive_status = IBV_WC_SUCCESS;
+  /// What the device has to say, and how much of it was taken and not acknowledged.
+  std::deque<ibv_async_event> events;
+  int unacknowledged = 0;
   /// Finished sends are not told, as by a real adapter for a while.
   bool holds_send_completions = false;
 

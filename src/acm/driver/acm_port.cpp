@@ -57,6 +57,11 @@ Result<std::unique_ptr<AcmPort>> AcmPort::open(const Options& options, Instant n
     return fail(device.error());
   }
   port->device_.emplace(std::move(*device));
+  auto events = verbs::PortEvents::open(*port->device_, options.port);
+  if (!events) {
+    return fail(events.error());
+  }
+  port->port_events_.emplace(*events);
   auto info = port->device_->query_port(options.port);
   if (!info) {
     return fail(info.error());
@@ -70,6 +75,9 @@ Result<std::unique_ptr<AcmPort>> AcmPort::open(const Options& options, Instant n
   port->epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!port->epoll_.is_open()) {
     return fail(Error::system(Errc::NoResources, errno, "making an epoll descriptor"));
+  }
+  if (auto watched = port->watch(port->port_events_->fd()); !watched) {
+    return fail(watched.error());
   }
   if (auto opened = port->open_endpoint(); !opened) {
     return fail(opened.error());
@@ -115,6 +123,7 @@ Result<> AcmPort::open_endpoint() {
     return fail(endpoint.error());
   }
   endpoint_.emplace(std::move(*endpoint));
+  bound_pkeys_ = info_.pkeys;
   attached_.clear();
   if (auto armed = endpoint_->arm(); !armed) {
     return armed;
@@ -168,9 +177,10 @@ std::optional<AcmPort::SaAnswer> AcmPort::poll_sa_answer() {
 }
 
 void AcmPort::progress(Instant now) {
-  if (next_look_ <= now) {
+  const verbs::PortNews news = port_events_->take();
+  if (news.has_changed || next_look_ <= now) {
     next_look_ = now + kLookInterval;
-    look_at_port(now);
+    look_at_port(news, now);
   }
   receive(now);
   sa_->progress(now);
@@ -181,7 +191,7 @@ void AcmPort::progress(Instant now) {
   drain(now);
 }
 
-void AcmPort::look_at_port(Instant now) {
+void AcmPort::look_at_port(const verbs::PortNews& news, Instant now) {
   auto info = device_->query_port(options_.port);
   if (!info) {
     // The device is going away; the requests end at their deadlines and say why.
@@ -189,31 +199,35 @@ void AcmPort::look_at_port(Instant now) {
     return;
   }
   const verbs::PortInfo before = std::exchange(info_, std::move(*info));
-  if (!info_.active) {
-    if (before.active) {
-      join_error_ = Error::make(Errc::NoSubnetManager, "%s went from ACTIVE to %s",
-                                info_.name().data(), info_.state);
-    }
+  if (!info_.active && !before.active) {
     return;
   }
-  const bool is_same = before.active && before.gid == info_.gid && before.lid == info_.lid &&
-                       before.lmc == info_.lmc && before.sm_lid == info_.sm_lid &&
-                       before.sm_sl == info_.sm_sl && before.active_mtu == info_.active_mtu &&
+  const bool is_same = before.active == info_.active && before.gid == info_.gid &&
+                       before.lid == info_.lid && before.lmc == info_.lmc &&
+                       before.sm_lid == info_.sm_lid && before.sm_sl == info_.sm_sl &&
+                       before.active_mtu == info_.active_mtu &&
                        before.active_rate == info_.active_rate &&
-                       before.subnet_timeout == info_.subnet_timeout && before.pkeys == info_.pkeys;
-  if (is_same) {
+                       before.subnet_timeout == info_.subnet_timeout && bound_pkeys_ == info_.pkeys;
+  if (is_same && !news.is_to_register) {
     if (attach_error_.has_value()) {
       attach_all();
     }
     return;
   }
-  sa_->set_sm(sm_address(info_));
-  if (before.pkeys != info_.pkeys) {
+  if (info_.active) {
+    sa_->set_sm(sm_address(info_));
     // The queue pair is bound to an index of the P_Key table.
-    if (auto opened = open_endpoint(); !opened) {
+    if (auto opened = bound_pkeys_ == info_.pkeys ? Result<>() : open_endpoint(); !opened) {
+      // Tried again at the next look. What is known leads through a partition that is gone.
       join_error_ = opened.error();
-      return;
+      if (before.pkeys == info_.pkeys) {
+        return;
+      }
     }
+  } else {
+    // No path leads out of it. It asks again when it is back.
+    join_error_ = Error::make(Errc::NoSubnetManager, "%s went from ACTIVE to %s",
+                              info_.name().data(), info_.state);
   }
   joins_.clear();
   queries_.clear();

@@ -15,13 +15,15 @@
 #include "base/unique_fd.hpp"
 #include "umad/sa_client.hpp"
 #include "verbs/device.hpp"
+#include "verbs/port_events.hpp"
 #include "verbs/ud_endpoint.hpp"
 
 namespace wireup::acm {
 
 /// The ACM engine on a real port: its queue pair, its joins through the SA, and a look at the port
-/// every half second, since a new LID or subnet manager voids what was learned. Not thread-safe,
-/// never blocks. Not movable: it is held by a unique_ptr.
+/// when the device has news of it and every half second: another LID, GID, P_Key, rate or subnet
+/// manager, a port that goes down, and a wish of the subnet manager that clients register again
+/// void what was learned. Not thread-safe, never blocks. Not movable: it is held by a unique_ptr.
 class AcmPort {
  public:
   struct Options {
@@ -68,7 +70,7 @@ class AcmPort {
   AcmPort() = default;
   [[nodiscard]] Result<> open_endpoint();
   [[nodiscard]] PortIdentity identity() const noexcept;
-  void look_at_port(Instant now);
+  void look_at_port(const verbs::PortNews& news, Instant now);
   void receive(Instant now);
   void handle_sa_replies(Instant now);
   void handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now);
@@ -82,11 +84,14 @@ class AcmPort {
   verbs::PortInfo info_;
   // Destroyed from the bottom up: the queue pair before its device.
   std::optional<verbs::Device> device_;
+  std::optional<verbs::PortEvents> port_events_;
   UniqueFd epoll_;
   std::optional<verbs::UdEndpoint> endpoint_;
   std::optional<umad::SaClient> sa_;
   std::optional<Engine> engine_;
   PKey table_pkey_;
+  /// The P_Key table that the queue pair's index is of.
+  std::vector<PKey> bound_pkeys_;
   std::map<umad::SaRequestId, Gid> joins_;
   /// Path queries in flight, by the engine's ids.
   std::map<umad::SaRequestId, std::uint32_t> queries_;

@@ -61,6 +61,48 @@ static_assert(fields_are_disjoint(std::array{kServiceId,
                                              kReserved2},
                                   PathRecord::kSize));
 
+/// The record as big-endian words of eight bytes. No field crosses from one into the next, so each
+/// is one shift of a word: lookups in the node cache read records all the time.
+class RecordWords {
+ public:
+  explicit RecordWords(std::span<const std::uint8_t, PathRecord::kSize> bytes) noexcept {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const std::uint8_t* from = bytes.data() + kWordSize * i;
+      // Written out, a compiler makes one load of it.
+      words_[i] = std::uint64_t{from[0]} << 56U | std::uint64_t{from[1]} << 48U |
+                  std::uint64_t{from[2]} << 40U | std::uint64_t{from[3]} << 32U |
+                  std::uint64_t{from[4]} << 24U | std::uint64_t{from[5]} << 16U |
+                  std::uint64_t{from[6]} << 8U | std::uint64_t{from[7]};
+    }
+  }
+
+  /// Bits that T has not are not in the field.
+  template <typename T>
+  [[nodiscard]] T get(const Field& field) const noexcept {
+    const std::size_t behind = kWordBits - field.first_bit() % kWordBits - field.width;
+    return static_cast<T>(words_[field.first_bit() / kWordBits] >> behind & field.max());
+  }
+
+  [[nodiscard]] static constexpr bool has(const Field& field) noexcept {
+    return field.first_bit() / kWordBits == (field.end_bit() - 1) / kWordBits;
+  }
+
+ private:
+  static constexpr std::size_t kWordSize = 8;
+  static constexpr std::size_t kWordBits = 64;
+  std::array<std::uint64_t, PathRecord::kSize / kWordSize> words_;
+};
+
+static_assert(RecordWords::has(kServiceId) && RecordWords::has(kDlid) && RecordWords::has(kSlid) &&
+              RecordWords::has(kRawTraffic) && RecordWords::has(kFlowLabel) &&
+              RecordWords::has(kHopLimit) && RecordWords::has(kTrafficClass) &&
+              RecordWords::has(kReversible) && RecordWords::has(kNumbPath) &&
+              RecordWords::has(kPKey) && RecordWords::has(kQosClass) && RecordWords::has(kSl) &&
+              RecordWords::has(kMtuSelector) && RecordWords::has(kMtu) &&
+              RecordWords::has(kRateSelector) && RecordWords::has(kRate) &&
+              RecordWords::has(kLifetimeSelector) && RecordWords::has(kLifetime) &&
+              RecordWords::has(kPreference));
+
 }  // namespace
 
 Result<PathRecord> parse_path_record(std::span<const std::uint8_t> bytes) noexcept {
@@ -68,28 +110,33 @@ Result<PathRecord> parse_path_record(std::span<const std::uint8_t> bytes) noexce
     return fail(Error::make(Errc::Malformed, "path record of %zu bytes, expected %zu", bytes.size(),
                             PathRecord::kSize));
   }
+  return read_path_record(bytes.first<PathRecord::kSize>());
+}
+
+PathRecord read_path_record(std::span<const std::uint8_t, PathRecord::kSize> bytes) noexcept {
+  const RecordWords words(bytes);
   PathRecord record;
-  record.service_id = ServiceId(kServiceId.get(bytes));
+  record.service_id = ServiceId(words.get<std::uint64_t>(kServiceId));
   record.dgid = load_gid(bytes, kDgid);
   record.sgid = load_gid(bytes, kSgid);
-  record.dlid = Lid(static_cast<std::uint16_t>(kDlid.get(bytes)));
-  record.slid = Lid(static_cast<std::uint16_t>(kSlid.get(bytes)));
-  record.raw_traffic = kRawTraffic.get(bytes) != 0;
-  record.flow_label = FlowLabel(static_cast<std::uint32_t>(kFlowLabel.get(bytes)));
-  record.hop_limit = static_cast<std::uint8_t>(kHopLimit.get(bytes));
-  record.traffic_class = static_cast<std::uint8_t>(kTrafficClass.get(bytes));
-  record.reversible = kReversible.get(bytes) != 0;
-  record.numb_path = static_cast<std::uint8_t>(kNumbPath.get(bytes));
-  record.pkey = PKey(static_cast<std::uint16_t>(kPKey.get(bytes)));
-  record.qos_class = static_cast<std::uint16_t>(kQosClass.get(bytes));
-  record.sl = Sl(static_cast<std::uint8_t>(kSl.get(bytes)));
-  record.mtu_selector = static_cast<Selector>(kMtuSelector.get(bytes));
-  record.mtu = static_cast<std::uint8_t>(kMtu.get(bytes));
-  record.rate_selector = static_cast<Selector>(kRateSelector.get(bytes));
-  record.rate = static_cast<std::uint8_t>(kRate.get(bytes));
-  record.packet_lifetime_selector = static_cast<Selector>(kLifetimeSelector.get(bytes));
-  record.packet_lifetime = static_cast<std::uint8_t>(kLifetime.get(bytes));
-  record.preference = static_cast<std::uint8_t>(kPreference.get(bytes));
+  record.dlid = Lid(words.get<std::uint16_t>(kDlid));
+  record.slid = Lid(words.get<std::uint16_t>(kSlid));
+  record.raw_traffic = words.get<std::uint8_t>(kRawTraffic) != 0;
+  record.flow_label = FlowLabel(words.get<std::uint32_t>(kFlowLabel));
+  record.hop_limit = words.get<std::uint8_t>(kHopLimit);
+  record.traffic_class = words.get<std::uint8_t>(kTrafficClass);
+  record.reversible = words.get<std::uint8_t>(kReversible) != 0;
+  record.numb_path = words.get<std::uint8_t>(kNumbPath);
+  record.pkey = PKey(words.get<std::uint16_t>(kPKey));
+  record.qos_class = words.get<std::uint16_t>(kQosClass);
+  record.sl = Sl(words.get<std::uint8_t>(kSl));
+  record.mtu_selector = words.get<Selector>(kMtuSelector);
+  record.mtu = words.get<std::uint8_t>(kMtu);
+  record.rate_selector = words.get<Selector>(kRateSelector);
+  record.rate = words.get<std::uint8_t>(kRate);
+  record.packet_lifetime_selector = words.get<Selector>(kLifetimeSelector);
+  record.packet_lifetime = words.get<std::uint8_t>(kLifetime);
+  record.preference = words.get<std::uint8_t>(kPreference);
   return record;
 }
 

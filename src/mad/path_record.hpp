@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
@@ -56,8 +57,20 @@ struct PathRecord {
 /// user of it to judge.
 [[nodiscard]] Result<PathRecord> parse_path_record(std::span<const std::uint8_t> bytes) noexcept;
 
+/// The same of as many bytes as a record has, which cannot fail.
+[[nodiscard]] PathRecord read_path_record(
+    std::span<const std::uint8_t, PathRecord::kSize> bytes) noexcept;
+
 /// Writes a record, reserved bits as zero. A value wider than its field is a defect.
 void serialize(const PathRecord& record, std::span<std::uint8_t, PathRecord::kSize> to) noexcept;
+
+/// The same path in the other direction, as the word "reversible" promises it: GIDs and LIDs change
+/// places, all else stays.
+[[nodiscard]] constexpr PathRecord reversed(PathRecord record) noexcept {
+  std::swap(record.sgid, record.dgid);
+  std::swap(record.slid, record.dlid);
+  return record;
+}
 
 /// Bits of the SA component mask of a PathRecord request.
 namespace path_mask {

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <thread>
 
 #include "acm/cache/node_cache.hpp"
-#include "acm/cache/slot.hpp"
 #include "acm/temporary_directory.hpp"
 #include "base/rng.hpp"
 #include "support/seed.hpp"
@@ -101,16 +98,13 @@ TEST_F(CacheKillTest, ReadersNeverSeeAMixtureWhileWritersAreKilled) {
   auto* shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(shared, MAP_FAILED);
-  std::vector<pid_t> readers;
-  for (int i = 0; i < 2; ++i) {
+  const auto fork_reader = [&](std::uint64_t peer) {
     const pid_t child = fork();
-    ASSERT_GE(child, 0);
     if (child == 0) {
       const auto cache = CacheReader::open(path_);
       if (!cache) {
         _exit(2);
       }
-      std::uint64_t peer = static_cast<std::uint64_t>(i) * 31;
       while (!shared->stop.load()) {
         peer = (peer + 1) % kPeers;
         if (const auto path = cache->lookup(key_of(peer), Instant())) {
@@ -120,8 +114,9 @@ TEST_F(CacheKillTest, ReadersNeverSeeAMixtureWhileWritersAreKilled) {
       }
       _exit(0);
     }
-    readers.push_back(child);
-  }
+    return child;
+  };
+  std::vector<pid_t> readers{fork_reader(0), fork_reader(31)};
   Rng rng(wireup::test::seed(1));
   std::uint32_t repaired = 0;
   for (int round = 0; round < 60; ++round) {
@@ -132,6 +127,12 @@ TEST_F(CacheKillTest, ReadersNeverSeeAMixtureWhileWritersAreKilled) {
     int status = 0;
     ASSERT_EQ(waitpid(writer, &status, 0), writer);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
+    // A reader dies too: nobody waits for it.
+    pid_t& reader_to_end = readers[rng.below(readers.size())];
+    ASSERT_GE(reader_to_end, 0);
+    kill(reader_to_end, SIGKILL);
+    ASSERT_EQ(waitpid(reader_to_end, &status, 0), reader_to_end);
+    reader_to_end = fork_reader(rng.below(kPeers));
     // The successor repairs what was half written, and stores where the dead one stood.
     auto successor = open_writer();
     ASSERT_TRUE(successor.has_value());
@@ -153,70 +154,6 @@ TEST_F(CacheKillTest, ReadersNeverSeeAMixtureWhileWritersAreKilled) {
   RecordProperty("repaired", static_cast<int>(repaired));
   munmap(shared, sizeof(Shared));
 }
-
-// Under a sanitizer most instructions would be the instrumentation's.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// The writer is stepped through one store(). After each instruction the memory is what a kill
-/// there would leave: readers must find the old entry, the new one or none, and a successor must
-/// repair a copy of it.
-TEST_F(CacheKillTest, StoppedAfterEveryInstructionOfAStore) {
-  const pid_t writer = fork();
-  ASSERT_GE(writer, 0);
-  if (writer == 0) {
-    auto cache = open_writer();
-    if (!cache || ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
-      _exit(2);
-    }
-    cache->store(key_of(1), record_of(1, 3), PathOrigin::AcmMulticast, Instant());
-    raise(SIGSTOP);
-    cache->store(key_of(1), record_of(1, 4), PathOrigin::AcmMulticast, Instant());
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(writer, &status, 0), writer);
-  if (WIFEXITED(status)) {
-    GTEST_SKIP() << "the kernel here lacks ptrace";
-  }
-  const auto reader = CacheReader::open(path_);
-  ASSERT_TRUE(reader.has_value());
-  const std::string copy = directory_.path() + "/copy";
-  std::size_t torn = 0;
-  std::size_t old = 0;
-  std::size_t fresh = 0;
-  while (true) {
-    ASSERT_EQ(ptrace(PTRACE_SINGLESTEP, writer, nullptr, nullptr), 0);
-    ASSERT_EQ(waitpid(writer, &status, 0), writer);
-    if (WIFEXITED(status)) {
-      break;
-    }
-    ASSERT_LT(torn + old + fresh, 1000000U) << "a store that does not end";
-    const auto seen = reader->lookup(key_of(1), Instant());
-    if (seen.has_value()) {
-      const bool is_old = seen->record == record_of(1, 3);
-      ASSERT_TRUE(is_old || seen->record == record_of(1, 4)) << "a mixture";
-      ++(is_old ? old : fresh);
-      continue;
-    }
-    // A copy at each of them would be slow; the states between two stores are alike.
-    if (torn++ % 8 != 0) {
-      continue;
-    }
-    std::filesystem::copy_file(path_, copy, std::filesystem::copy_options::overwrite_existing);
-    auto successor = CacheWriter::open({copy, 256, kBasis, true});
-    ASSERT_TRUE(successor.has_value());
-    ASSERT_EQ(successor->repaired(), 1U);
-    ASSERT_EQ(successor->size(), 0U);
-    successor->store(key_of(1), record_of(1, 5), PathOrigin::AcmMulticast, Instant());
-    const auto after = CacheReader::open(copy)->lookup(key_of(1), Instant());
-    ASSERT_TRUE(after.has_value());
-    ASSERT_EQ(after->record, record_of(1, 5));
-  }
-  EXPECT_GT(old, 0U);
-  // At least one instruction a word of the slot.
-  EXPECT_GE(torn, kSlotWords);
-  EXPECT_GT(fresh, 0U);
-}
-#endif
 
 TEST_F(CacheKillTest, ThreadsReadWhileOneWrites) {
   auto cache = open_writer();

@@ -84,6 +84,46 @@ constexpr std::string_view kFabric =
     "Router 0x0002c90000000031, base LID 49151, \"\", port 2\n"
     "0x0002 : UNREACHABLE\n";
 
+TEST(AcmFilesDump, FurtherLidsOfPortsWithAnLmc) {
+  constexpr std::string_view kText =
+      "Channel Adapter 0x0002c90000000021, base LID 4, \"n1 HCA-1\", port 1\n"
+      "0x0004 : 0  : 5   : 16\n"
+      "0x0005 : 0  : 5   : 16\n"
+      "0x0008 : 1  : 5   : 16\n"
+      "0x0009 : 2  : 5   : 16\n"
+      "0x000a : 3  : 5   : 16\n"
+      "\n"
+      "Channel Adapter 0x0002c90000000022, base LID 8, \"n2 HCA-1\", port 1\n"
+      "0x0004 : 5  : 5   : 16\n"
+      "0x0005 : 6  : 5   : 16\n"
+      "\n"
+      // Not a base LID of a port with two LIDs, and its second one would be of nobody.
+      "Switch 0x0002c90000000010, base LID 49151, \"leaf1\", port 0\n"
+      "0x0004 : 7  : 5   : 16\n"
+      "0x0005 : 7  : 5   : 16\n";
+  DumpedPort port = own(kNode1Guid, 4);
+  port.lmc = 1;
+  const auto parsed = parse_path_dump(kText, "f", port);
+  EXPECT_THAT(texts(parsed), IsEmpty());
+  EXPECT_EQ(parsed.value.foreign_lids, 1U) << "LID 10 belongs to nobody";
+  std::vector<DumpedPath> to_peer;
+  for (const DumpedPath& path : parsed.value.paths) {
+    if (path.outbound.dgid != port.gid) {
+      to_peer.push_back(path);
+    }
+  }
+  EXPECT_THAT(to_peer,
+              ElementsAre(DumpedPath{.destination = NodeKind::ChannelAdapter,
+                                     .outbound = record(kNode1Guid, 4, kNode2Guid, 8, 1, 5, 16),
+                                     .inbound = record(kNode2Guid, 8, kNode1Guid, 4, 5, 5, 16)},
+                          DumpedPath{.destination = NodeKind::ChannelAdapter,
+                                     .outbound = record(kNode1Guid, 5, kNode2Guid, 9, 2, 5, 16),
+                                     .inbound = record(kNode2Guid, 9, kNode1Guid, 5, 6, 5, 16)}));
+  // An LMC that the base LID contradicts counts for nothing.
+  port.lmc = 7;
+  EXPECT_EQ(parse_path_dump(kText, "f", port).value.paths.size(), 2U);
+}
+
 TEST(AcmFilesDump, TheWaysOfAPortThereAndBack) {
   const auto parsed = parse_path_dump(kFabric, "f", own(kNode1Guid, 2));
   EXPECT_THAT(texts(parsed), IsEmpty());

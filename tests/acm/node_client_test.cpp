@@ -186,6 +186,18 @@ TEST_F(NodeClientTest, ReadsTheNodesCache) {
   with_sl.sl = Sl(4);
   EXPECT_FALSE(reader.lookup(with_sl).has_value()) << "an SL is a demand";
   EXPECT_FALSE(reader.lookup(key_to(3)).has_value()) << "too old";
+
+  // Whoever keeps a path sees at once that the cache was emptied.
+  const ResolvedPath kept = *reader.lookup(key_to(2));
+  EXPECT_TRUE(reader.is_current(kept));
+  EXPECT_TRUE(reader.is_current(*reader.lookup(key_to(0x1234)))) << "the own port's";
+  auto writer =
+      CacheWriter::open({names->cache_path(0), 64, {fake_port().gid, Lid(7), Lid(1)}, true});
+  ASSERT_TRUE(writer.has_value());
+  EXPECT_TRUE(reader.is_current(kept)) << "a successor that keeps what is true";
+  writer->invalidate({fake_port().gid, Lid(8), Lid(1)});
+  EXPECT_FALSE(reader.is_current(kept));
+  EXPECT_FALSE(reader.lookup(key_to(2)).has_value());
 }
 
 TEST_F(NodeClientTest, ForeignKeysAreRefused) {

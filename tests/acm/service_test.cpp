@@ -30,6 +30,8 @@ PathKey sample_key() {
   key.pkey = PKey(0xFFFF);
   key.sl = Sl(3);
   key.service_id = ServiceId(0x0102030405060708);
+  key.number = 5;
+  key.direction = PathDirection::Inbound;
   return key;
 }
 
@@ -100,6 +102,8 @@ TEST(ServiceMessage, HostileRequests) {
   EXPECT_TRUE(refused(5, 16)) << "SL";
   EXPECT_TRUE(refused(48, 6)) << "kind of the address";
   EXPECT_TRUE(refused(48, 1)) << "an empty name";
+  EXPECT_TRUE(refused(49, kMaxPathsPerPeer)) << "number";
+  EXPECT_TRUE(refused(50, 2)) << "direction";
   EXPECT_TRUE(refused(120, 0x80)) << "negative deadline";
   for (std::size_t size = 0; size < good.size(); ++size) {
     const std::vector<std::uint8_t> cut(good.begin(),

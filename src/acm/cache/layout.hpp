@@ -13,15 +13,16 @@ namespace wireup::acm {
 // it, and since either may be killed between two of its stores.
 
 inline constexpr std::uint64_t kCacheMagic = 0x7769726575704E43ULL;  // "wireupNC"
-inline constexpr std::uint32_t kCacheVersion = 1;
+inline constexpr std::uint32_t kCacheVersion = 2;
 /// A key lies within this many slots from the one that its hash names.
 inline constexpr std::uint32_t kProbeWindow = 16;
 inline constexpr std::uint32_t kMinCacheSlots = 64;
 inline constexpr std::uint32_t kMaxCacheSlots = 1U << 24U;
 
 /// Words of a slot's contents. 0 to 7: the path record as on the wire. 8: service id of the key.
-/// 9: when it was stored, nanoseconds of CLOCK_MONOTONIC. 10: P_Key of the key (16 bits), SL of the
-/// key (8 bits, 0xFF = none asked for), origin (8 bits), generation (32 bits).
+/// 9: when it was stored, nanoseconds of CLOCK_MONOTONIC. 10, from the most significant bit: P_Key
+/// of the key (16 bits), SL of the key (5 bits, 0x1F = none asked for), origin (4 bits), number of
+/// the path (6 bits), direction (1 bit), generation (32 bits).
 inline constexpr std::size_t kSlotWords = 11;
 
 /// One entry, guarded by `sequence`: 0 never used, odd while it is written, else even. A slot that
@@ -31,6 +32,9 @@ struct CacheSlot {
   std::array<std::atomic<std::uint64_t>, kSlotWords> words;
 };
 static_assert(sizeof(CacheSlot) == 96);
+/// A slot begins in a cache line's first or second half. So a search that passes it, by its
+/// sequence and first words, touches one line.
+static_assert(sizeof(CacheSlot) % 32 == 0);
 
 struct CacheHeader {
   /// Written last when the file is made.

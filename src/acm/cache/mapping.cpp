@@ -41,7 +41,8 @@ void Mapping::unmap() noexcept {
 }
 
 Result<UniqueFd> open_trusted(const std::string& path, int flags) {
-  UniqueFd fd(open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600));
+  // Non-blocking for the sake of a pipe that somebody has put there; a file does not mind.
+  UniqueFd fd(open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
   if (!fd.is_open()) {
     const int error = errno;
     const Errc kind = error == ENOENT ? Errc::NotFound

@@ -5,14 +5,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "acm/cache/slot.hpp"
 #include "base/check.hpp"
 
 namespace wireup::acm {
 namespace {
+
+/// So many numbers without a path end a peer's list. A number alone may be missing: it was removed,
+/// or made room for a newer entry of its window.
+constexpr unsigned kEndOfNumbers = 8;
 
 // The file was checked to be as long as its header says, and only root or this user can change it.
 CacheHeader& header_of(const Mapping& mapping) noexcept {
@@ -78,7 +85,7 @@ Result<OpenCache> open_existing(const std::string& path, bool writable) {
 /// Makes the file under another name and renames it, so that nobody sees it half made, and so that
 /// readers of a former file keep theirs whole.
 Result<OpenCache> make_new(const std::string& path, std::uint32_t slots, std::uint64_t basis,
-                           bool is_public) {
+                           bool is_public, std::uint32_t generation) {
   // One name: there is one writer, and what a killed one left is replaced, not gathered.
   const std::string draft = path + ".new";
   unlink(draft.c_str());
@@ -105,7 +112,7 @@ Result<OpenCache> make_new(const std::string& path, std::uint32_t slots, std::ui
   CacheHeader& header = header_of(*mapping);
   header.version.store(kCacheVersion, std::memory_order_relaxed);
   header.slots.store(slots, std::memory_order_relaxed);
-  header.generation.store(1, std::memory_order_relaxed);
+  header.generation.store(generation, std::memory_order_relaxed);
   header.basis.store(basis, std::memory_order_relaxed);
   header.magic.store(kCacheMagic, std::memory_order_release);
   if (rename(draft.c_str(), path.c_str()) != 0) {
@@ -114,6 +121,77 @@ Result<OpenCache> make_new(const std::string& path, std::uint32_t slots, std::ui
     return fail(Error::system(Errc::NoPermission, error, "naming the node cache %s", path.c_str()));
   }
   return OpenCache{std::move(*mapping), slots};
+}
+
+std::uint32_t generation_of(const Mapping& mapping) noexcept {
+  return header_of(mapping).generation.load(std::memory_order_acquire);
+}
+
+/// The slot of exactly these words of pack_key(), and what it holds.
+struct Found {
+  CacheSlot* slot = nullptr;
+  SlotWords words;
+};
+
+std::optional<Found> find(const Mapping& mapping, std::uint32_t slots,
+                          const SlotWords& wanted) noexcept {
+  const std::uint64_t start = hash(wanted);
+  for (std::uint32_t place = 0; place < kProbeWindow; ++place) {
+    CacheSlot& slot = slot_at(mapping, slots, start, place);
+    if (slot.sequence.load(std::memory_order_relaxed) == 0) {
+      return std::nullopt;
+    }
+    if (is_other(slot, wanted)) {
+      continue;
+    }
+    bool is_unused = false;
+    if (const auto words = read_slot(slot, is_unused); words.has_value() && holds(*words, wanted)) {
+      return Found{&slot, *words};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ResolvedPath> look_up(const Mapping& mapping, std::uint32_t slots, const PathKey& key,
+                                    Instant now) noexcept {
+  const std::uint32_t generation = generation_of(mapping);
+  if (const auto found = find(mapping, slots, pack_key(key, generation))) {
+    return unpack_path(found->words, now);
+  }
+  if (key.direction == PathDirection::Outbound) {
+    return std::nullopt;
+  }
+  PathKey back = key;
+  back.direction = PathDirection::Outbound;
+  const auto found = find(mapping, slots, pack_key(back, generation));
+  if (!found.has_value()) {
+    return std::nullopt;
+  }
+  ResolvedPath path = unpack_path(found->words, now);
+  if (!path.record.reversible) {
+    return std::nullopt;
+  }
+  path.record = mad::reversed(path.record);
+  return path;
+}
+
+/// Calls `f` with the words of every valid entry.
+template <typename F>
+void for_each(const Mapping& mapping, std::uint32_t slots, F f) {
+  const std::uint32_t current = generation_of(mapping);
+  for (std::uint32_t i = 0; i < slots; ++i) {
+    bool is_unused = false;
+    const auto words = read_slot(slots_of(mapping)[i], is_unused);
+    if (words.has_value() && slot_generation(*words) == current) {
+      f(*words);
+    }
+  }
+}
+
+CacheSize size_of(const Mapping& mapping, std::uint32_t slots) noexcept {
+  CacheSize size{mapping.size(), slots, 0, generation_of(mapping)};
+  for_each(mapping, slots, [&](const SlotWords&) { ++size.entries; });
+  return size;
 }
 
 }  // namespace
@@ -140,26 +218,39 @@ Result<CacheReader> CacheReader::open(const std::string& path) {
 }
 
 std::optional<ResolvedPath> CacheReader::lookup(const PathKey& key, Instant now) const noexcept {
-  const std::uint32_t generation = header_of(mapping_).generation.load(std::memory_order_acquire);
-  const SlotWords wanted = pack_key(key, generation);
-  const std::uint64_t start = hash(key);
-  for (std::uint32_t place = 0; place < kProbeWindow; ++place) {
-    bool is_unused = false;
-    const auto words = read_slot(slot_at(mapping_, slots_, start, place), is_unused);
-    if (is_unused) {
-      return std::nullopt;
-    }
-    if (words.has_value() && holds(*words, wanted)) {
-      const SlotEntry entry = unpack(*words);
-      return ResolvedPath{entry.record, entry.origin, generation,
-                          std::max(Duration::zero(), now - entry.stored_at)};
+  return look_up(mapping_, slots_, key, now);
+}
+
+std::vector<CachedPath> CacheReader::paths(const PathKey& key, Instant now) const {
+  std::vector<CachedPath> found;
+  PathKey each = key;
+  unsigned missed = 0;
+  for (std::uint8_t number = 0; number < kMaxPathsPerPeer && missed < kEndOfNumbers; ++number) {
+    each.number = number;
+    if (const auto path = lookup(each, now)) {
+      found.push_back({each, *path});
+      missed = 0;
+    } else {
+      ++missed;
     }
   }
-  return std::nullopt;
+  return found;
 }
 
 std::uint32_t CacheReader::generation() const noexcept {
-  return header_of(mapping_).generation.load(std::memory_order_acquire);
+  return generation_of(mapping_);
+}
+
+CacheSize CacheReader::size() const noexcept {
+  return size_of(mapping_, slots_);
+}
+
+std::vector<CachedPath> CacheReader::entries(Instant now) const {
+  std::vector<CachedPath> found;
+  for_each(mapping_, slots_, [&](const SlotWords& words) {
+    found.push_back({unpack(words).key, unpack_path(words, now)});
+  });
+  return found;
 }
 
 Result<CacheWriter> CacheWriter::open(const Options& options) {
@@ -181,7 +272,7 @@ Result<CacheWriter> CacheWriter::open(const Options& options) {
   if (!opened.error().is(Errc::NotFound) && !opened.error().is(Errc::Malformed)) {
     return fail(opened.error());
   }
-  auto made = make_new(options.path, slots, basis, options.is_public);
+  auto made = make_new(options.path, slots, basis, options.is_public, options.first_generation);
   if (!made) {
     return fail(made.error());
   }
@@ -202,11 +293,13 @@ void CacheWriter::repair() noexcept {
 
 void CacheWriter::store(const PathKey& key, const mad::PathRecord& record, PathOrigin origin,
                         Instant now) noexcept {
-  WIREUP_CHECK(record.sgid == key.sgid && record.dgid == key.dgid);
+  const bool is_outbound = key.direction == PathDirection::Outbound;
+  WIREUP_CHECK(record.sgid == (is_outbound ? key.sgid : key.dgid));
+  WIREUP_CHECK(record.dgid == (is_outbound ? key.dgid : key.sgid));
   const std::uint32_t current = generation();
   const SlotWords wanted = pack_key(key, current);
   const SlotWords words = pack(SlotEntry{key, record, origin, current, now});
-  const std::uint64_t start = hash(key);
+  const std::uint64_t start = hash(wanted);
   CacheSlot* free = nullptr;
   CacheSlot* oldest = nullptr;
   std::uint64_t oldest_time = ~std::uint64_t{0};
@@ -229,30 +322,54 @@ void CacheWriter::store(const PathKey& key, const mad::PathRecord& record, PathO
     }
     if (slot_generation(*held) != current) {
       free = free == nullptr ? &slot : free;
-    } else if ((*held)[9] < oldest_time) {
-      oldest_time = (*held)[9];
+    } else if ((*held)[kTimeWord] < oldest_time) {
+      oldest_time = (*held)[kTimeWord];
       oldest = &slot;
     }
   }
   write_slot(free != nullptr ? *free : *oldest, words);
 }
 
-bool CacheWriter::remove(const PathKey& key) noexcept {
-  const SlotWords wanted = pack_key(key, generation());
-  const std::uint64_t start = hash(key);
-  for (std::uint32_t place = 0; place < kProbeWindow; ++place) {
-    CacheSlot& slot = slot_at(mapping_, slots_, start, place);
-    bool is_unused = false;
-    const auto held = read_slot(slot, is_unused);
-    if (is_unused) {
-      return false;
-    }
-    if (held.has_value() && holds(*held, wanted)) {
-      write_slot(slot, SlotWords{});
-      return true;
+void CacheWriter::store_paths(const PathKey& key, std::span<const mad::PathRecord> records,
+                              PathOrigin origin, Instant now) {
+  std::vector<mad::PathRecord> ordered(records.begin(), records.end());
+  std::sort(ordered.begin(), ordered.end(), [](const mad::PathRecord& a, const mad::PathRecord& b) {
+    return std::pair(a.dlid, a.slid) < std::pair(b.dlid, b.slid);
+  });
+  PathKey each = key;
+  unsigned missed = 0;
+  for (std::uint8_t number = 0; number < kMaxPathsPerPeer && missed < kEndOfNumbers; ++number) {
+    each.number = number;
+    if (number < ordered.size()) {
+      store(each, ordered[number], origin, now);
+    } else {
+      missed = remove(each) ? 0 : missed + 1;
     }
   }
-  return false;
+}
+
+bool CacheWriter::remove(const PathKey& key) noexcept {
+  const auto found = find(mapping_, slots_, pack_key(key, generation()));
+  if (!found.has_value()) {
+    return false;
+  }
+  write_slot(*found->slot, SlotWords{});
+  return true;
+}
+
+void CacheWriter::remove_paths(const PathKey& key) noexcept {
+  PathKey each = key;
+  for (const PathDirection direction : {PathDirection::Outbound, PathDirection::Inbound}) {
+    each.direction = direction;
+    for (std::uint8_t number = 0; number < kMaxPathsPerPeer; ++number) {
+      each.number = number;
+      remove(each);
+    }
+  }
+}
+
+std::optional<ResolvedPath> CacheWriter::lookup(const PathKey& key, Instant now) const noexcept {
+  return look_up(mapping_, slots_, key, now);
 }
 
 void CacheWriter::invalidate(const CacheBasis& basis) noexcept {
@@ -273,18 +390,36 @@ void CacheWriter::invalidate(const CacheBasis& basis) noexcept {
 }
 
 std::uint32_t CacheWriter::generation() const noexcept {
-  return header_of(mapping_).generation.load(std::memory_order_acquire);
+  return generation_of(mapping_);
 }
 
-std::uint32_t CacheWriter::size() const noexcept {
+std::optional<ResolvedPath> CacheWriter::find_lid(Lid dlid, PathOrigin origin,
+                                                  Instant now) const noexcept {
   const std::uint32_t current = generation();
-  std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < slots_; ++i) {
+    const CacheSlot& slot = slots_of(mapping_)[i];
+    const std::uint64_t word = slot.words[kDlidWord].load(std::memory_order_relaxed);
+    std::array<std::uint8_t, sizeof(word)> bytes;
+    std::memcpy(bytes.data(), &word, sizeof(word));
+    if ((bytes[0] << 8U | bytes[1]) != dlid.value()) {
+      continue;
+    }
     bool is_unused = false;
-    const auto words = read_slot(slots_of(mapping_)[i], is_unused);
-    count += words.has_value() && slot_generation(*words) == current ? 1 : 0;
+    const auto words = read_slot(slot, is_unused);
+    if (!words.has_value() || slot_generation(*words) != current) {
+      continue;
+    }
+    const SlotEntry entry = unpack(*words);
+    if (entry.record.dlid == dlid && entry.origin == origin &&
+        entry.key.direction == PathDirection::Outbound) {
+      return unpack_path(*words, now);
+    }
   }
-  return count;
+  return std::nullopt;
+}
+
+CacheSize CacheWriter::size() const noexcept {
+  return size_of(mapping_, slots_);
 }
 
 }  // namespace wireup::acm

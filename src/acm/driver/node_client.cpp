@@ -513,6 +513,14 @@ std::optional<ResolvedPath> NodeClient::lookup(const PathKey& key) const {
   return path;
 }
 
+bool NodeClient::is_current(const ResolvedPath& path) const noexcept {
+  if (path.origin == PathOrigin::Local) {
+    return path.record.slid == state_->port.lid;
+  }
+  return state_->cache.has_value() && state_->epoch == state_->lock.epoch() &&
+         path.generation == state_->cache->generation();
+}
+
 Result<> NodeClient::request(const PathKey& key, Instant deadline) {
   const auto wanted = state_->normalise(key);
   if (!wanted.has_value()) {

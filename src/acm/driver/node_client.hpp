@@ -74,6 +74,11 @@ class NodeClient {
   /// equals its DGID is answered from the port itself (PathOrigin::Local).
   [[nodiscard]] std::optional<ResolvedPath> lookup(const PathKey& key) const;
 
+  /// Does a path that was looked up, or answered, before still belong to what the cache holds?
+  /// Three loads. False when the cache was emptied since (LID, SM or P_Key change) or another epoch
+  /// began: look it up again. A path that failed alone is removed alone, which only a lookup shows.
+  [[nodiscard]] bool is_current(const ResolvedPath& path) const noexcept;
+
   /// Asks the resolver; duplicates merge. One Resolution per key comes by poll_resolution(), at
   /// `deadline` at the latest (of several requests for a key the latest counts), with
   /// Errc::NoSubnetManager, Errc::NoPermission or Errc::PathUnresolved and what to do.

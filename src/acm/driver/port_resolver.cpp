@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "acm/driver/port_resolver.hpp"
 
+#include <malloc.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "acm/driver/path_choice.hpp"
 #include "acm/driver/sa_question.hpp"
 #include "acm/driver/service_socket.hpp"
 #include "base/epoll.hpp"
@@ -172,16 +174,34 @@ void PortResolver::open_port(Instant now) {
 
 void PortResolver::read_preloads(Instant now) {
   preloads_ = Preloads::read(
-      options_.preloads, {info().gid, info().lid, pkey(), usual_lifetime(info().subnet_timeout)});
-  for (const auto& [gid, record] : preloads_.paths()) {
-    cache_->store(plain_key(gid), record, PathOrigin::Preloaded, now);
+      options_.preloads,
+      {info().gid, info().lid, pkey(), usual_lifetime(info().subnet_timeout), info().lmc});
+  if (preloads_.has_paths()) {
+    preloads_.store_paths(*cache_, plain_key(Gid()), now);
+    // The file's text is gone; the memory it took would stay with this process otherwise.
+    malloc_trim(0);
   }
 }
 
+std::optional<ResolvedPath> PortResolver::preloaded(const mad::AcmAddress& address) const {
+  if (!preloads_.has_paths()) {
+    return std::nullopt;
+  }
+  if (const auto lid = address.as_lid()) {
+    return cache_->find_lid(*lid, PathOrigin::Preloaded, Instant());
+  }
+  const auto gid = address.as_gid().has_value() ? address.as_gid() : preloads_.gid(address);
+  const auto path = gid.has_value() ? cache_->lookup(plain_key(*gid), Instant()) : std::nullopt;
+  return path.has_value() && path->origin == PathOrigin::Preloaded ? path : std::nullopt;
+}
+
 Result<> PortResolver::open_cache() {
+  // Each epoch has a file of its own: its generations are its own too.
+  const auto first_generation = static_cast<std::uint32_t>((options_.epoch & 0xFFFFU) << 16U | 1U);
   auto cache = CacheWriter::open({options_.directory.cache_path(options_.epoch),
                                   options_.cache_entries, basis(), keep_cache_,
-                                  options_.directory.audience() == Audience::Everybody});
+                                  options_.directory.audience() == Audience::Everybody,
+                                  first_generation});
   if (!cache) {
     return fail(cache.error());
   }
@@ -314,8 +334,8 @@ std::optional<ResolvedPath> PortResolver::known(const mad::AcmAddress& address) 
   if (!has_port()) {
     return std::nullopt;
   }
-  if (const mad::PathRecord* record = preloads_.path(address)) {
-    return fresh(*record, PathOrigin::Preloaded);
+  if (const auto path = preloaded(address)) {
+    return path;
   }
   if (port_ == nullptr) {
     return std::nullopt;
@@ -355,9 +375,8 @@ void PortResolver::handle_requests(Instant now) {
       handle_resolve(*request, now);
     } else if (has_port() && failure_reports_.allow(request->user, now)) {
       const PathKey& key = request->request.question.key;
-      cache_->remove(key);
-      cache_->remove(plain_key(key.dgid));
-      preloads_.forget(key.dgid);
+      cache_->remove_paths(key);
+      cache_->remove_paths(plain_key(key.dgid));
       forget_silent(key.dgid);
       if (port_ != nullptr) {
         port_->path_failed(mad::AcmAddress::gid(key.dgid));
@@ -389,9 +408,9 @@ void PortResolver::handle_resolve(const RankServer::Request& request, Instant no
     return;
   }
   const mad::AcmAddress asked = waiter.question.address.value_or(mad::AcmAddress::gid(key.dgid));
-  const mad::PathRecord* preloaded = preloads_.path(asked);
-  if (preloaded != nullptr && key.sl.value_or(preloaded->sl) == preloaded->sl) {
-    answer_rank(waiter, fresh(*preloaded, PathOrigin::Preloaded), now);
+  if (const auto path = preloaded(asked);
+      path.has_value() && key.sl.value_or(path->record.sl) == path->record.sl) {
+    answer_rank(waiter, *path, now);
     return;
   }
   // A rank that asks again only moves its deadline.
@@ -426,13 +445,15 @@ void PortResolver::handle_events(Instant now) {
       handle_unresolved(*unresolved, now);
     } else if (const auto* forgotten = std::get_if<PathForgotten>(&*event)) {
       if (const auto dgid = forgotten->address.as_gid()) {
-        cache_->remove(plain_key(*dgid));
+        cache_->remove_paths(plain_key(*dgid));
       }
     } else if (std::holds_alternative<Invalidated>(*event)) {
       cache_->invalidate(basis());
       identity_.forget();
       silent_.clear();
-      read_preloads(now);
+      if (info().active) {
+        read_preloads(now);
+      }
     }
   }
   while (const auto answer = port_->poll_sa_answer()) {
@@ -485,7 +506,8 @@ void PortResolver::handle_sa_answer(const AcmPort::SaAnswer& answer, Instant now
 }
 
 void PortResolver::handle_learned(const PathLearned& learned, Instant now) {
-  cache_->store(plain_key(learned.record.dgid), learned.record, learned.origin, now);
+  store_learned(*cache_, plain_key(learned.record.dgid), learned.record, learned.origin,
+                port_->engine().port(), now);
   answer_asks(learned.address, fresh(learned.record, learned.origin), now);
 }
 
@@ -501,8 +523,8 @@ void PortResolver::answer_rank(const Waiter& waiter, const ResolvedPath& path, I
     }
     return;
   }
-  cache_->store(key, path.record, path.origin, now);
-  server_.reply(waiter.rank, {waiter.question, path});
+  server_.reply(waiter.rank,
+                {waiter.question, choose_path(*cache_, plain_key(key.dgid), key, path, now)});
 }
 
 /// A group's paths have the group's SL. A demanded one has to come from the SA.

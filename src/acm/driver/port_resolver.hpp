@@ -135,6 +135,7 @@ class PortResolver {
                UniqueFd epoll) noexcept;
   void open_port(Instant now);
   void read_preloads(Instant now);
+  [[nodiscard]] std::optional<ResolvedPath> preloaded(const mad::AcmAddress& address) const;
   [[nodiscard]] Result<> open_cache();
   void handle_requests(Instant now);
   void handle_resolve(const RankServer::Request& request, Instant now);

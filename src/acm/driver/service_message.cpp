@@ -14,7 +14,7 @@ constexpr std::uint32_t kMagic = 0x574E5232;  // "WNR2"
 constexpr std::uint8_t kNoSl = 0xFF;
 
 // Both messages begin alike: magic 0, operation 4, SL 5, P_Key 6, SGID 8, DGID 24, service id 40,
-// kind of the address 48 (0: none) and the address 56.
+// kind of the address 48 (0: none), number of the path 49, direction 50 and the address 56.
 constexpr std::size_t kOp = 4;
 constexpr std::size_t kSl = 5;
 constexpr std::size_t kPKey = 6;
@@ -22,6 +22,8 @@ constexpr std::size_t kSgid = 8;
 constexpr std::size_t kDgid = 24;
 constexpr std::size_t kServiceId = 40;
 constexpr std::size_t kAddressType = 48;
+constexpr std::size_t kNumber = 49;
+constexpr std::size_t kDirection = 50;
 constexpr std::size_t kAddress = 56;
 constexpr std::size_t kBody = kAddress + mad::AcmAddress::kSize;
 // Request.
@@ -45,6 +47,8 @@ void put_prefix(std::span<std::uint8_t> to, ServiceOp op, const RankQuestion& qu
   mad::store_gid(key.sgid, to, kSgid);
   mad::store_gid(key.dgid, to, kDgid);
   store_be(to, kServiceId, 8, key.service_id.value());
+  store_be(to, kNumber, 1, key.number);
+  store_be(to, kDirection, 1, static_cast<std::uint8_t>(key.direction));
   if (question.address.has_value()) {
     store_be(to, kAddressType, 1, static_cast<std::uint8_t>(question.address->type()));
     std::memcpy(to.data() + kAddress, question.address->bytes().data(), mad::AcmAddress::kSize);
@@ -70,6 +74,14 @@ Result<RankQuestion> parse_prefix(std::span<const std::uint8_t> bytes) noexcept 
   key.sgid = mad::load_gid(bytes, kSgid);
   key.dgid = mad::load_gid(bytes, kDgid);
   key.service_id = ServiceId(load_be(bytes, kServiceId, 8));
+  key.number = static_cast<std::uint8_t>(load_be(bytes, kNumber, 1));
+  const std::uint64_t direction = load_be(bytes, kDirection, 1);
+  if (key.number >= kMaxPathsPerPeer || direction > 1) {
+    return fail(Error::make(Errc::Malformed,
+                            "resolver message for path %u (below %u), direction %u (0 or 1)",
+                            key.number, kMaxPathsPerPeer, static_cast<unsigned>(direction)));
+  }
+  key.direction = static_cast<PathDirection>(direction);
   if (const auto type = static_cast<std::uint8_t>(load_be(bytes, kAddressType, 1)); type != 0) {
     const auto address = mad::AcmAddress::parse(
         type, bytes.subspan<kAddress, mad::AcmAddress::kSize>(), "address of a resolver message");
@@ -180,8 +192,7 @@ Result<ServiceReply> decode_reply(std::span<const std::uint8_t> bytes) noexcept 
         Error::make(Errc::Malformed, "reply of the resolver with origin %u", bytes[kOrigin]));
   }
   ResolvedPath path;
-  path.record = mad::parse_path_record(bytes.subspan<kRecord, mad::PathRecord::kSize>())
-                    .value_or(mad::PathRecord{});
+  path.record = mad::read_path_record(bytes.subspan<kRecord, mad::PathRecord::kSize>());
   path.origin = origin;
   path.generation = static_cast<std::uint32_t>(load_be(bytes, kGeneration, 4));
   path.age = Duration(static_cast<std::int64_t>(age));

@@ -11,6 +11,13 @@
 
 namespace wireup::acm {
 
+/// Which way the packets of a path go, seen from the port that asks.
+enum class PathDirection : std::uint8_t { Outbound = 0, Inbound = 1 };
+
+/// Paths of one key are numbered from 0, the one that a caller gets who asks for none in
+/// particular.
+inline constexpr std::uint8_t kMaxPathsPerPeer = 64;
+
 /// What a path is wanted for: from a port of this node to a port of the fabric, in a partition,
 /// for a service. An SL is a demand; without one the source of the path chooses.
 struct PathKey {
@@ -19,6 +26,11 @@ struct PathKey {
   PKey pkey;
   std::optional<Sl> sl;
   ServiceId service_id;
+  /// Which of the paths between the two ports: below kMaxPathsPerPeer. Several exist where ports
+  /// have several LIDs (LMC).
+  std::uint8_t number = 0;
+  /// The record of an inbound path leads from `dgid` to `sgid`.
+  PathDirection direction = PathDirection::Outbound;
   friend constexpr auto operator<=>(const PathKey&, const PathKey&) noexcept = default;
 };
 
@@ -55,11 +67,12 @@ enum class PathOrigin : std::uint8_t {
   return "unknown";
 }
 
-/// A path of the outgoing direction, with its history.
+/// A path in the direction that it was asked for, with its history.
 struct ResolvedPath {
   mad::PathRecord record;
   PathOrigin origin = PathOrigin::Local;
-  /// Grows whenever the node's cache was emptied (LID, SM or P_Key change, new boot).
+  /// Of the node's cache: another one whenever the cache was emptied (LID, SM or P_Key change, new
+  /// boot, another epoch of the resolver). 0: the port's own path.
   std::uint32_t generation = 0;
   /// Time since it was learned.
   Duration age{};

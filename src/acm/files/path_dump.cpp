@@ -30,12 +30,15 @@ struct Row {
 /// Everything about one LID: whose it is, and the ways there and back.
 struct Port {
   NodeKind kind = NodeKind::ChannelAdapter;
-  /// Zero: the dump has no port with this base LID.
+  /// Zero: the dump has no port with this LID.
   Guid guid;
   /// Line of its header.
   std::size_t line = 0;
   std::optional<Row> outbound;
   std::optional<Row> inbound;
+
+  /// No port has it as its base LID.
+  [[nodiscard]] bool is_further() const noexcept { return line == 0; }
 };
 
 std::optional<NodeKind> header_kind(std::string_view first_word) noexcept {
@@ -95,10 +98,17 @@ std::optional<Header> parse_header(const Line& line, NodeKind kind, ProblemLog& 
   return Header{.kind = kind, .guid = Guid(*guid), .base_lid = *lid};
 }
 
+/// 0 when the base LID cannot be one of a port with so many LIDs.
+unsigned usable_lmc(const DumpedPort& own) noexcept {
+  constexpr unsigned kMaxLmc = 7;
+  const bool is_usable = own.lmc <= kMaxLmc && own.base_lid.value() % (1U << own.lmc) == 0;
+  return is_usable ? own.lmc : 0;
+}
+
 class Dump {
  public:
   Dump(std::string_view text, const DumpedPort& own, ProblemLog& log)
-      : text_(text), own_(own), log_(log) {}
+      : text_(text), own_(own), lmc_(usable_lmc(own)), log_(log) {}
 
   PathDump read() {
     read_headers();
@@ -195,7 +205,7 @@ class Dump {
                shown(lid_word).data());
       return;
     }
-    if (source == own_.base_lid || *lid == own_.base_lid) {
+    if (source == own_.base_lid || base_of(*lid) == own_.base_lid) {
       read_way(line, source, *lid, line.text.substr(colon + 1));
     }
   }
@@ -207,7 +217,7 @@ class Dump {
       dump_.unreachable += is_outbound ? 1 : 0;
       return;
     }
-    if (port(destination).guid.is_zero()) {
+    if (is_outbound && !is_somebodys(destination)) {
       ++dump_.foreign_lids;
       return;
     }
@@ -215,7 +225,14 @@ class Dump {
     if (!row.has_value()) {
       return;
     }
-    std::optional<Row>& way = is_outbound ? port(destination).outbound : port(source).inbound;
+    // The way back is kept with the peer's LID of the same place as the own LID that it leads to.
+    const Lid there(static_cast<std::uint16_t>(is_outbound ? destination.value()
+                                                           : source.value() + destination.value() -
+                                                                 own_.base_lid.value()));
+    if (!is_unicast(there) || (there != source && !is_outbound && !port(there).is_further())) {
+      return;
+    }
+    std::optional<Row>& way = is_outbound ? port(there).outbound : port(there).inbound;
     if (way.has_value()) {
       log_.add(line.number, Errc::InvalidArgument,
                "a second row to the same LID: the first one counts; dump again");
@@ -225,6 +242,21 @@ class Dump {
     if (source == destination) {
       port(source).inbound = row;
     }
+  }
+
+  /// The base LID of the port that has this one, if it has as many LIDs as this port.
+  [[nodiscard]] Lid base_of(Lid lid) const noexcept {
+    return Lid(static_cast<std::uint16_t>(lid.value() >> lmc_ << lmc_));
+  }
+
+  /// Is there a port with this LID? Further LIDs are noted as theirs.
+  [[nodiscard]] bool is_somebodys(Lid lid) {
+    const Port& owner = port(base_of(lid));
+    if (port(lid).guid.is_zero() && !owner.guid.is_zero()) {
+      port(lid).guid = owner.guid;
+      port(lid).kind = owner.kind;
+    }
+    return !port(lid).guid.is_zero();
   }
 
   /// `SL : MTU : RATE`, the codes in decimal.
@@ -260,19 +292,21 @@ class Dump {
       if (!peer.outbound.has_value()) {
         continue;
       }
+      const unsigned place = peer.is_further() ? peer_lid.value() - base_of(peer_lid).value() : 0;
+      const Lid own_lid(static_cast<std::uint16_t>(own_.base_lid.value() + place));
       const Gid peer_gid = Gid::make(own_.gid.prefix(), peer.guid);
-      mad::PathRecord record = record_of(*peer.outbound, peer_lid == own_.base_lid);
+      mad::PathRecord record = record_of(*peer.outbound, peer_lid == own_lid);
       record.sgid = own_.gid;
-      record.slid = own_.base_lid;
+      record.slid = own_lid;
       record.dgid = peer_gid;
       record.dlid = peer_lid;
       DumpedPath path{.destination = peer.kind, .outbound = record, .inbound = std::nullopt};
       if (peer.inbound.has_value()) {
-        record = record_of(*peer.inbound, peer_lid == own_.base_lid);
+        record = record_of(*peer.inbound, peer_lid == own_lid);
         record.sgid = peer_gid;
         record.slid = peer_lid;
         record.dgid = own_.gid;
-        record.dlid = own_.base_lid;
+        record.dlid = own_lid;
         path.inbound = record;
       }
       dump_.paths.push_back(path);
@@ -296,6 +330,7 @@ class Dump {
 
   std::string_view text_;
   const DumpedPort& own_;
+  unsigned lmc_;
   ProblemLog& log_;
   std::map<Lid, Port> ports_;
   PathDump dump_;

@@ -24,9 +24,13 @@ struct DumpedPort {
   PKey pkey;
   /// The port's SubnetTimeout, which ibacm takes for the lifetime of its packets.
   std::uint8_t packet_lifetime = 0;
+  /// The port has 2^lmc LIDs. A subnet manager gives every adapter as many, so rows to the LIDs
+  /// behind a base LID are further paths to its port.
+  std::uint8_t lmc = 0;
 };
 
-/// The way to one port and, when the dump has it, back. Both are reversible, with numb_path 1, and
+/// The way to one LID of a port and, when the dump has it, back, between the LIDs of the same place
+/// behind the ports' base LIDs. Both are reversible, with numb_path 1, and
 /// MTU, rate and lifetime exact. Without service id, traffic class and QoS class.
 struct DumpedPath {
   NodeKind destination = NodeKind::ChannelAdapter;
@@ -42,8 +46,7 @@ struct PathDump {
   std::size_t ports = 0;
   /// Destinations that the subnet manager has no way to.
   std::size_t unreachable = 0;
-  /// Rows of this port to LIDs that no port of the dump has as its base LID: further LIDs of ports
-  /// with an LMC. The dump does not say whose they are.
+  /// Rows of this port to LIDs that no port of the dump has, by its base LID and the LMC.
   std::size_t foreign_lids = 0;
   friend bool operator==(const PathDump&, const PathDump&) noexcept = default;
 };

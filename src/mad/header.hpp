@@ -27,9 +27,11 @@ enum class Method : std::uint8_t {
   Get = 0x01,
   Set = 0x02,
   Send = 0x03,
+  Report = 0x06,
   GetTable = 0x12,
   Delete = 0x15,
   GetResp = 0x81,
+  ReportResp = 0x86,
   GetTableResp = 0x92,
   DeleteResp = 0x95,
 };

@@ -135,12 +135,30 @@ SaMad make_sa_request(Method method, Tid tid, const McMemberRecord& record,
   return make_request(method, tid, kAttributeMcMemberRecord, record, component_mask);
 }
 
+SaMad make_sa_request(Method method, Tid tid, const NodeRecord& record,
+                      std::uint64_t component_mask) noexcept {
+  return make_request(method, tid, kAttributeNodeRecord, record, component_mask);
+}
+
+SaMad make_sa_request(Method method, Tid tid, const ServiceRecord& record,
+                      std::uint64_t component_mask) noexcept {
+  return make_request(method, tid, kAttributeServiceRecord, record, component_mask);
+}
+
+SaMad make_sa_request(Method method, Tid tid, const InformInfo& info) noexcept {
+  return make_request(method, tid, kAttributeInformInfo, info, 0);
+}
+
 Result<PathRecord> sa_path_record(const SaMad& sa) noexcept {
   return parse_path_record(std::span(sa.data).first<PathRecord::kSize>());
 }
 
 Result<McMemberRecord> sa_mc_member_record(const SaMad& sa) noexcept {
   return parse_mc_member_record(std::span(sa.data).first<McMemberRecord::kSize>());
+}
+
+Result<Notice> sa_notice(const SaMad& sa) noexcept {
+  return parse_notice(std::span(sa.data).first<Notice::kSize>());
 }
 
 }  // namespace wireup::mad

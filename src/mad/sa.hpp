@@ -9,7 +9,10 @@
 #include "base/result.hpp"
 #include "mad/header.hpp"
 #include "mad/mc_member_record.hpp"
+#include "mad/node_record.hpp"
+#include "mad/notice.hpp"
 #include "mad/path_record.hpp"
+#include "mad/service_record.hpp"
 
 namespace wireup::mad {
 
@@ -19,6 +22,10 @@ inline constexpr std::uint32_t kSaQpn = 1;
 inline constexpr std::uint32_t kGsiQKey = 0x80010000;
 
 /// SA attributes we speak.
+inline constexpr std::uint16_t kAttributeNotice = 0x0002;
+inline constexpr std::uint16_t kAttributeInformInfo = 0x0003;
+inline constexpr std::uint16_t kAttributeNodeRecord = 0x0011;
+inline constexpr std::uint16_t kAttributeServiceRecord = 0x0031;
 inline constexpr std::uint16_t kAttributePathRecord = 0x0035;
 inline constexpr std::uint16_t kAttributeMcMemberRecord = 0x0038;
 
@@ -76,14 +83,23 @@ struct SaMad {
 /// Writes the whole MAD; class and class version are set here, reserved bits are zero.
 void serialize(const SaMad& sa, Mad& to) noexcept;
 
-/// A request whose attribute is `record`: Get (path record) or Set (join).
+/// A request whose attribute is `record`: Get or GetTable (path, node, service), Set (join,
+/// subscription).
 [[nodiscard]] SaMad make_sa_request(Method method, Tid tid, const PathRecord& record,
                                     std::uint64_t component_mask) noexcept;
 [[nodiscard]] SaMad make_sa_request(Method method, Tid tid, const McMemberRecord& record,
                                     std::uint64_t component_mask) noexcept;
+[[nodiscard]] SaMad make_sa_request(Method method, Tid tid, const NodeRecord& record,
+                                    std::uint64_t component_mask) noexcept;
+[[nodiscard]] SaMad make_sa_request(Method method, Tid tid, const ServiceRecord& record,
+                                    std::uint64_t component_mask) noexcept;
+/// A subscription has no component mask.
+[[nodiscard]] SaMad make_sa_request(Method method, Tid tid, const InformInfo& info) noexcept;
 
 /// The record in the data of a response.
 [[nodiscard]] Result<PathRecord> sa_path_record(const SaMad& sa) noexcept;
 [[nodiscard]] Result<McMemberRecord> sa_mc_member_record(const SaMad& sa) noexcept;
+/// The notice in the data of a report.
+[[nodiscard]] Result<Notice> sa_notice(const SaMad& sa) noexcept;
 
 }  // namespace wireup::mad

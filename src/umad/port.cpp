@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "umad/port.hpp"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <infiniband/umad.h>
 
-#include <fcntl.h>
-
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -14,6 +15,15 @@
 
 namespace wireup::umad {
 namespace {
+
+constexpr std::size_t kMethods = 128;
+/// More than any table that an SA could have.
+constexpr int kLongest = 256 * 1024 * 1024;
+
+std::size_t words_for(std::size_t mad_bytes) noexcept {
+  const std::size_t bytes = static_cast<std::size_t>(umad_size()) + mad_bytes;
+  return (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+}
 
 /// The errno value of a failed call of libibumad: the library returns it negated, but for an open
 /// that the kernel refused it returns EIO and leaves the reason in errno.
@@ -56,9 +66,15 @@ Result<Port> Port::open(const Options& options, const Ops& ops) {
             ? " (/dev/infiniband/umad*: run the node's resolver as root or grant access to it)"
             : ""));
   }
+  std::array<long, kMethods / (8 * sizeof(long))> methods{};
+  if (options.unsolicited.has_value()) {
+    const auto method = static_cast<unsigned>(*options.unsolicited);
+    methods.at(method / (8 * sizeof(long))) = 1L << method % (8 * sizeof(long));
+  }
   errno = 0;
   port.agent_id_ = ops.register_agent(port.port_id_, static_cast<int>(options.mgmt_class),
-                                      options.class_version, options.rmpp_version, nullptr);
+                                      options.class_version, options.rmpp_version,
+                                      options.unsolicited.has_value() ? methods.data() : nullptr);
   if (port.agent_id_ < 0) {
     return fail(Error::system(Errc::NoResources, error_of(port.agent_id_),
                               "registering for management class 0x%02x on %s port %u",
@@ -74,8 +90,7 @@ Result<Port> Port::open(const Options& options, const Ops& ops) {
                               "non-blocking",
                               options.device.c_str(), options.port));
   }
-  const std::size_t bytes = static_cast<std::size_t>(umad_size()) + mad::kMadSize;
-  port.buffer_.assign((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t), 0);
+  port.buffer_.assign(words_for(mad::kMadSize), 0);
   return port;
 }
 
@@ -116,17 +131,25 @@ void Port::close() noexcept {
 }
 
 Result<> Port::send(const MadAddress& to, const mad::Mad& bytes, Duration timeout) {
+  const auto timeout_ms =
+      std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
+  return post(to, bytes, static_cast<int>(timeout_ms));
+}
+
+Result<> Port::respond(const MadAddress& to, const mad::Mad& bytes) {
+  return post(to, bytes, 0);
+}
+
+Result<> Port::post(const MadAddress& to, const mad::Mad& bytes, int timeout_ms) {
   std::fill(buffer_.begin(), buffer_.end(), std::uint64_t{0});
   void* umad = buffer_.data();
   umad_set_addr(umad, to.lid.value(), static_cast<int>(mad::kSaQpn), to.sl.value(),
                 static_cast<int>(mad::kGsiQKey));
   umad_set_pkey(umad, to.pkey_index);
   std::memcpy(umad_get_mad(umad), bytes.data(), bytes.size());
-  const auto timeout_ms =
-      std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
   errno = 0;
-  const int result = ops_->send(port_id_, agent_id_, umad, static_cast<int>(bytes.size()),
-                                static_cast<int>(timeout_ms), 0);
+  const int result =
+      ops_->send(port_id_, agent_id_, umad, static_cast<int>(bytes.size()), timeout_ms, 0);
   if (result < 0) {
     return fail(Error::system(Errc::NoDevice, error_of(result),
                               "sending a MAD of class 0x%02x from %s port %u to LID %u",
@@ -136,27 +159,46 @@ Result<> Port::send(const MadAddress& to, const mad::Mad& bytes, Duration timeou
   return {};
 }
 
-Result<std::optional<ReceivedMad>> Port::receive() {
-  void* umad = buffer_.data();
-  int length = static_cast<int>(mad::kMadSize);
+/// Receives into a buffer for `capacity` bytes of MAD. `length` is set as the library does: to the
+/// MAD's, also when the buffer was too short for it.
+int Port::read_into(std::size_t capacity, int& length) {
+  if (buffer_.size() != words_for(capacity)) {
+    // (The memory of a long answer is given back.)
+    buffer_ = std::vector<std::uint64_t>(words_for(capacity), 0);
+  }
+  length = static_cast<int>(capacity);
   errno = 0;
-  const int result = ops_->receive(port_id_, umad, &length, 0);
+  return ops_->receive(port_id_, buffer_.data(), &length, 0);
+}
+
+Result<std::optional<ReceivedMad>> Port::receive() {
+  int length = 0;
+  int result = read_into(mad::kMadSize, length);
+  if (result < 0 && error_of(result) == ENOSPC && length > static_cast<int>(mad::kMadSize) &&
+      length <= kLongest) {
+    // It stays with the kernel until somebody takes all of it, wanted or not.
+    result = read_into(static_cast<std::size_t>(length), length);
+  }
   if (result < 0) {
     const int error = error_of(result);
     if (error == EAGAIN || error == EWOULDBLOCK || error == ETIMEDOUT || error == EINTR) {
       return std::optional<ReceivedMad>();
     }
-    if (error == ENOSPC) {
-      // A segmented answer longer than the buffer: nothing we ask for has one.
-      return std::optional<ReceivedMad>(ReceivedMad{EMSGSIZE, {}, 0});
-    }
     return fail(Error::system(Errc::NoDevice, error, "receiving a MAD on %s port %u",
                               options_.device.c_str(), options_.port));
   }
+  void* umad = buffer_.data();
+  const std::size_t room =
+      buffer_.size() * sizeof(std::uint64_t) - static_cast<std::size_t>(umad_size());
+  const auto size = std::min(static_cast<std::size_t>(std::max(length, 0)), room);
+  const ib_mad_addr_t& address = *umad_get_mad_addr(umad);
   ReceivedMad received;
-  received.status = umad_status(umad);
-  received.size = static_cast<std::size_t>(std::clamp(length, 0, static_cast<int>(mad::kMadSize)));
-  std::memcpy(received.bytes.data(), umad_get_mad(umad), received.size);
+  received.status = size > options_.largest ? EMSGSIZE : umad_status(umad);
+  received.bytes = {static_cast<const std::uint8_t*>(umad_get_mad(umad)),
+                    std::min(size, options_.largest)};
+  received.from.lid = Lid(ntohs(address.lid));
+  received.from.sl = Sl(static_cast<std::uint8_t>(address.sl & 0xFU));
+  received.from.pkey_index = static_cast<std::uint16_t>(umad_get_pkey(umad));
   return std::optional<ReceivedMad>(received);
 }
 

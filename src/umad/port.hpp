@@ -24,12 +24,15 @@ struct MadAddress {
 };
 
 /// A MAD that the kernel handed back. `status` 0: received. ETIMEDOUT: one of ours that nobody
-/// answered (the MAD is the request). Other errno values: one of ours that could not be sent.
+/// answered (the MAD is the request). EMSGSIZE: one longer than Options::largest, cut. Other errno
+/// values: one of ours that could not be sent.
 struct ReceivedMad {
   int status = 0;
-  mad::Mad bytes{};
-  /// Bytes that were received; fewer than a whole MAD are possible.
-  std::size_t size = 0;
+  /// The MAD, shorter or longer than kMadSize: longer is an answer of several segments, put
+  /// together by the kernel. In the port's buffer, until its next call.
+  std::span<const std::uint8_t> bytes;
+  /// Where it came from.
+  MadAddress from;
 };
 
 /// A port of the MAD layer with one client agent of one class registered. Move-only, not
@@ -43,6 +46,10 @@ class Port {
     std::uint8_t class_version = 2;
     /// 1 where the class knows segmented answers (the SA), else 0.
     std::uint8_t rmpp_version = 1;
+    /// A method to receive without having asked for it: one agent of a port can have it.
+    std::optional<mad::Method> unsolicited;
+    /// Bytes of the longest answer that is taken.
+    std::size_t largest = mad::kMadSize;
   };
   /// Errors name device and port. Errc::NoPermission: the MAD device file may not be opened.
   /// Errc::NoDevice: there is no such device or port. Errc::NoResources: no agent could be made.
@@ -55,6 +62,8 @@ class Port {
   /// Sends a request. The kernel hands it back with ETIMEDOUT when no answer came in time. The
   /// high half of its transaction id is replaced: match answers by the low 32 bits.
   [[nodiscard]] Result<> send(const MadAddress& to, const mad::Mad& bytes, Duration timeout);
+  /// Sends an answer to a MAD that came unasked: nothing comes back.
+  [[nodiscard]] Result<> respond(const MadAddress& to, const mad::Mad& bytes);
   /// The next MAD; nothing when none waits. Never blocks.
   [[nodiscard]] Result<std::optional<ReceivedMad>> receive();
   /// Readable when receive() has something. Owned by the port.
@@ -64,13 +73,15 @@ class Port {
  private:
   Port() = default;
   void close() noexcept;
+  [[nodiscard]] Result<> post(const MadAddress& to, const mad::Mad& bytes, int timeout_ms);
+  [[nodiscard]] int read_into(std::size_t capacity, int& length);
 
   const Ops* ops_ = nullptr;
   Options options_;
   int port_id_ = -1;
   int agent_id_ = -1;
   int fd_ = -1;
-  /// The library's header and one MAD, aligned as the header wants it.
+  /// The library's header and a MAD, aligned as the header wants it.
   std::vector<std::uint64_t> buffer_;
 };
 

@@ -10,8 +10,60 @@ namespace {
 /// The kernel hands a request back when its time is over; this much later we stop waiting for that.
 constexpr Duration kGrace = std::chrono::milliseconds(500);
 
-const char* attribute_name(std::uint16_t attribute) noexcept {
-  return attribute == mad::kAttributeMcMemberRecord ? "join of a multicast group" : "path query";
+const char* name_of(const mad::SaMad& request) noexcept {
+  switch (request.header.attribute_id) {
+    case mad::kAttributeMcMemberRecord:
+      return "join of a multicast group";
+    case mad::kAttributeNodeRecord:
+      return "query of nodes";
+    case mad::kAttributeServiceRecord:
+      return "query of services";
+    default:
+      break;
+  }
+  return request.header.method == static_cast<std::uint8_t>(mad::Method::GetTable)
+             ? "query of all paths"
+             : "path query";
+}
+
+/// The one method that answers.
+mad::Method answer_to(const mad::SaMad& request) noexcept {
+  return request.header.method == static_cast<std::uint8_t>(mad::Method::GetTable)
+             ? mad::Method::GetTableResp
+             : mad::Method::GetResp;
+}
+
+template <typename Record>
+Result<SaRecord> as_record(Result<Record> record) {
+  if (!record) {
+    return fail(record.error());
+  }
+  return SaRecord(std::move(*record));
+}
+
+/// What a good answer holds.
+Result<SaRecord> record_of(std::span<const std::uint8_t> bytes, const mad::SaMad& asked) {
+  if (answer_to(asked) == mad::Method::GetTableResp) {
+    const auto table = mad::parse_sa_table(bytes);
+    if (!table) {
+      return fail(table.error());
+    }
+    switch (asked.header.attribute_id) {
+      case mad::kAttributeNodeRecord:
+        return as_record(mad::sa_node_records(*table));
+      case mad::kAttributeServiceRecord:
+        return as_record(mad::sa_service_records(*table));
+      default:
+        return as_record(mad::sa_path_records(*table));
+    }
+  }
+  const auto answer = mad::parse_sa_mad(bytes);
+  if (!answer) {
+    return fail(answer.error());
+  }
+  return asked.header.attribute_id == mad::kAttributeMcMemberRecord
+             ? as_record(mad::sa_mc_member_record(*answer))
+             : as_record(mad::sa_path_record(*answer));
 }
 
 long long milliseconds(Duration duration) noexcept {
@@ -26,6 +78,7 @@ Result<SaClient> SaClient::open(const Options& options, const Ops& ops) {
   port_options.port = options.port;
   port_options.mgmt_class = mad::MgmtClass::SubnAdm;
   port_options.class_version = mad::kSaClassVersion;
+  port_options.largest = options.largest_table;
   auto port = Port::open(port_options, ops);
   if (!port) {
     return fail(port.error());
@@ -38,15 +91,39 @@ SaClient::SaClient(const Options& options, Port port) noexcept
 
 SaRequestId SaClient::join(const mad::McMemberRecord& record, std::uint64_t component_mask,
                            Instant now) {
-  return start(mad::make_sa_request(mad::Method::Set, Tid(), record, component_mask), now);
+  return start(mad::make_sa_request(mad::Method::Set, Tid(), record, component_mask),
+               options_.tries, options_.timeout, now);
 }
 
 SaRequestId SaClient::query_path(const mad::PathRecord& record, std::uint64_t component_mask,
-                                 Instant now) {
-  return start(mad::make_sa_request(mad::Method::Get, Tid(), record, component_mask), now);
+                                 Instant now, unsigned tries) {
+  return start(mad::make_sa_request(mad::Method::Get, Tid(), record, component_mask),
+               tries == 0 ? options_.tries : tries, options_.timeout, now);
 }
 
-SaRequestId SaClient::start(mad::SaMad sa, Instant now) {
+SaRequestId SaClient::query_paths(const mad::PathRecord& record, std::uint64_t component_mask,
+                                  Instant now) {
+  return start_table(mad::make_sa_request(mad::Method::GetTable, Tid(), record, component_mask),
+                     now);
+}
+
+SaRequestId SaClient::query_nodes(const mad::NodeRecord& record, std::uint64_t component_mask,
+                                  Instant now) {
+  return start_table(mad::make_sa_request(mad::Method::GetTable, Tid(), record, component_mask),
+                     now);
+}
+
+SaRequestId SaClient::query_services(const mad::ServiceRecord& record, std::uint64_t component_mask,
+                                     Instant now) {
+  return start_table(mad::make_sa_request(mad::Method::GetTable, Tid(), record, component_mask),
+                     now);
+}
+
+SaRequestId SaClient::start_table(const mad::SaMad& sa, Instant now) {
+  return start(sa, 1, options_.table_timeout, now);
+}
+
+SaRequestId SaClient::start(mad::SaMad sa, unsigned tries, Duration timeout, Instant now) {
   while (next_id_ == 0 || requests_.contains(next_id_)) {
     ++next_id_;
   }
@@ -54,7 +131,8 @@ SaRequestId SaClient::start(mad::SaMad sa, Instant now) {
   sa.header.tid = Tid(id);
   Request request;
   request.sa = sa;
-  request.timeout = options_.timeout;
+  request.most_tries = tries;
+  request.timeout = timeout;
   request.started = now;
   send(requests_.emplace(id, request).first, now);
   return id;
@@ -69,6 +147,7 @@ void SaClient::send(Requests::iterator at, Instant now) {
     return;
   }
   ++request.tries;
+  request.is_busy = false;
   request.is_sent = true;
   request.due = now + request.timeout + kGrace;
   request.timeout *= 2;
@@ -103,11 +182,12 @@ void SaClient::progress(Instant now) {
 }
 
 void SaClient::handle(const ReceivedMad& received, Instant now) {
-  const auto sa = mad::parse_sa_mad(std::span(received.bytes).first(received.size));
-  if (!sa) {
+  const auto header = mad::parse_sa_table(received.bytes);
+  if (!header) {
     return;
   }
-  const auto at = requests_.find(static_cast<SaRequestId>(sa->header.tid.value() & 0xFFFFFFFFU));
+  const auto at =
+      requests_.find(static_cast<SaRequestId>(header->header.tid.value() & 0xFFFFFFFFU));
   if (at == requests_.end() || !at->second.is_sent) {
     return;
   }
@@ -115,61 +195,70 @@ void SaClient::handle(const ReceivedMad& received, Instant now) {
     again(at, now, now);
     return;
   }
-  if (received.status != 0) {
-    finish(at, fail(Error::system(
-                   Errc::NoDevice, received.status, "%s: sending it from %s port %u to SM LID %u",
-                   attribute_name(at->second.sa.header.attribute_id), options_.device.c_str(),
-                   options_.port, options_.sm.lid.value())));
+  if (received.status == EMSGSIZE) {
+    finish(at, fail(Error::make(Errc::NoResources,
+                                "%s on %s port %u: the answer of SM LID %u is longer than the "
+                                "limit of %zu bytes",
+                                name_of(at->second.sa), options_.device.c_str(), options_.port,
+                                options_.sm.lid.value(), options_.largest_table)));
     return;
   }
-  handle_answer(at, *sa, now);
+  if (received.status != 0) {
+    finish(at,
+           fail(Error::system(Errc::NoDevice, received.status,
+                              "%s: sending it from %s port %u to SM LID %u", name_of(at->second.sa),
+                              options_.device.c_str(), options_.port, options_.sm.lid.value())));
+    return;
+  }
+  handle_answer(at, received.bytes, now);
 }
 
-void SaClient::handle_answer(Requests::iterator at, const mad::SaMad& answer, Instant now) {
+void SaClient::handle_answer(Requests::iterator at, std::span<const std::uint8_t> bytes,
+                             Instant now) {
   const mad::SaMad& asked = at->second.sa;
-  if (answer.header.method != static_cast<std::uint8_t>(mad::Method::GetResp) ||
-      answer.header.attribute_id != asked.header.attribute_id) {
+  const mad::Header header = mad::parse_sa_table(bytes)->header;
+  const bool is_whole = answer_to(asked) == mad::Method::GetTableResp
+                            ? bytes.size() >= mad::SaMad::kDataOffset
+                            : bytes.size() == mad::kMadSize;
+  if (header.method != static_cast<std::uint8_t>(answer_to(asked)) ||
+      header.attribute_id != asked.header.attribute_id || !is_whole) {
     return;
   }
-  const std::uint16_t status = answer.header.status;
+  const std::uint16_t status = header.status;
   if ((status & mad::kStatusBusy) != 0 && status >> 8U == 0) {
+    at->second.is_busy = true;
     again(at, now + at->second.timeout / 2, now);
     return;
   }
   if (status != 0) {
-    finish(at, fail(Error::make(
-                   Errc::Rejected, "%s on %s port %u: SM LID %u answers status 0x%04x: %s",
-                   attribute_name(asked.header.attribute_id), options_.device.c_str(),
-                   options_.port, options_.sm.lid.value(), status, mad::sa_status_text(status))));
+    finish(at,
+           fail(Error::make(Errc::Rejected, "%s on %s port %u: SM LID %u answers status 0x%04x: %s",
+                            name_of(asked), options_.device.c_str(), options_.port,
+                            options_.sm.lid.value(), status, mad::sa_status_text(status))));
     return;
   }
-  if (answer.header.attribute_id == mad::kAttributeMcMemberRecord) {
-    const auto record = mad::sa_mc_member_record(answer);
-    if (record) {
-      finish(at, *record);
-    } else {
-      finish(at, fail(record.error()));
-    }
-    return;
-  }
-  const auto record = mad::sa_path_record(answer);
-  if (record) {
-    finish(at, *record);
-  } else {
-    finish(at, fail(record.error()));
-  }
+  finish(at, record_of(bytes, asked));
 }
 
 /// Another try at `at_time`, or the end when there were enough.
 void SaClient::again(Requests::iterator at, Instant at_time, Instant now) {
   Request& request = at->second;
-  if (request.tries >= options_.tries) {
+  if (request.tries >= request.most_tries && request.is_busy) {
+    finish(at, fail(Error::make(Errc::Busy,
+                                "%s on %s port %u: SM LID %u is busy, as it says to %u tries in "
+                                "%lld ms",
+                                name_of(request.sa), options_.device.c_str(), options_.port,
+                                options_.sm.lid.value(), request.tries,
+                                milliseconds(now - request.started))));
+    return;
+  }
+  if (request.tries >= request.most_tries) {
     finish(at, fail(Error::make(Errc::Timeout,
                                 "%s on %s port %u: SM LID %u did not answer %u tries in %lld ms "
                                 "(is the subnet manager running?)",
-                                attribute_name(request.sa.header.attribute_id),
-                                options_.device.c_str(), options_.port, options_.sm.lid.value(),
-                                request.tries, milliseconds(now - request.started))));
+                                name_of(request.sa), options_.device.c_str(), options_.port,
+                                options_.sm.lid.value(), request.tries,
+                                milliseconds(now - request.started))));
     return;
   }
   if (at_time <= now) {
@@ -180,9 +269,8 @@ void SaClient::again(Requests::iterator at, Instant at_time, Instant now) {
   request.due = at_time;
 }
 
-void SaClient::finish(Requests::iterator at,
-                      const Result<std::variant<mad::McMemberRecord, mad::PathRecord>>& record) {
-  replies_.push_back(SaReply{at->first, record});
+void SaClient::finish(Requests::iterator at, Result<SaRecord> record) {
+  replies_.push_back(SaReply{at->first, std::move(record)});
   requests_.erase(at);
 }
 
@@ -190,7 +278,7 @@ std::optional<SaReply> SaClient::poll_reply() {
   if (replies_.empty()) {
     return std::nullopt;
   }
-  const SaReply reply = replies_.front();
+  SaReply reply = std::move(replies_.front());
   replies_.pop_front();
   return reply;
 }

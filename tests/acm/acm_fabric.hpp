@@ -189,6 +189,7 @@ class Fabric {
 
   void query(std::size_t node, const PathQuery& query) {
     ++queries_asked;
+    last_query = now();
     most_queries_in_flight = std::max(most_queries_in_flight, ++queries_in_flight_);
     net.at(now() + (path_mode == SaMode::Silent ? sa_timeout : sa_delay),
            [this, node, query, mode = path_mode] {
@@ -204,6 +205,33 @@ class Fabric {
            });
   }
 
+  /// All paths of a node at once.
+  void table(std::size_t node, const TableQuery& query) {
+    ++tables_asked;
+    net.at(now() + (table_mode == SaMode::Silent ? sa_timeout : table_delay),
+           [this, node, query, mode = table_mode] {
+             FabricNode& asker = *nodes[node];
+             if (mode != SaMode::Answering) {
+               asker.engine.handle_table_failure(query.id, failure_of(mode), now());
+               asker.drain(now());
+               return;
+             }
+             std::vector<mad::PathRecord> records = without_acm;
+             for (const auto& to : nodes) {
+               mad::PathRecord asked = query.record;
+               asked.dgid = to->engine.port().gid;
+               records.push_back(*path(asked));
+             }
+             for (mad::PathRecord& record : records) {
+               record.sgid = query.record.sgid;
+               record.slid = asker.engine.port().lid;
+               record.pkey = query.record.pkey;
+             }
+             asker.engine.handle_path_table(query.id, records, now());
+             asker.drain(now());
+           });
+  }
+
   [[nodiscard]] Lid mlid(const Gid& mgid) {
     const auto next = static_cast<std::uint16_t>(0xC000 + mlids_.size());
     return mlids_.try_emplace(mgid, Lid(next)).first->second;
@@ -214,6 +242,15 @@ class Fabric {
   std::map<Gid, std::map<std::size_t, Instant>> members;
   SaMode sa_mode = SaMode::Answering;
   SaMode path_mode = SaMode::Answering;
+  SaMode table_mode = SaMode::Answering;
+  /// Of all paths that the SA gives, but those that have one of their own.
+  Sl path_sl = kSaPathSl;
+  std::map<Gid, Sl> sl_to;
+  /// Paths of tables to ports that run nothing of ours.
+  std::vector<mad::PathRecord> without_acm;
+  std::size_t tables_asked = 0;
+  Duration table_delay = std::chrono::milliseconds(1);
+  Instant last_query;
   std::size_t queries_asked = 0;
   std::size_t most_queries_in_flight = 0;
   /// Groups that the SA does not grant.
@@ -246,7 +283,8 @@ class Fabric {
     mad::PathRecord record = asked;
     record.dlid = *dlid;
     record.slid = *slid;
-    record.sl = kSaPathSl;
+    const auto own = sl_to.find(asked.dgid);
+    record.sl = own == sl_to.end() ? path_sl : own->second;
     record.mtu_selector = mad::Selector::Exactly;
     record.mtu = mad::kMtu4096;
     record.rate_selector = mad::Selector::Exactly;
@@ -278,6 +316,9 @@ inline void FabricNode::drain(Instant now) {
   while (const auto query = engine.poll_path_query(now)) {
     queries.push_back(*query);
     fabric_.query(id_, *query);
+  }
+  while (const auto query = engine.poll_table_query(now)) {
+    fabric_.table(id_, *query);
   }
   while (const auto transmit = engine.poll_transmit()) {
     sent.push_back(*transmit);

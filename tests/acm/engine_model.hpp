@@ -242,7 +242,7 @@ class EngineModel {
         engine_.rejoin(now_);
         return;
       case 2:
-        engine_.routes_changed();
+        engine_.routes_changed(now_);
         return;
       case 3:
         engine_.set_locals({name(in_.below(kPeers)), name(in_.below(kPeers))});

@@ -254,7 +254,7 @@ TEST(AcmRoute, AnotherSubnetManagerVoidsThePathsOnly) {
   ASSERT_TRUE(fabric->resolve(0, 1, kLimit));
   fabric->net.run_for(milliseconds(10));
   FabricNode& node = *fabric->nodes[0];
-  node.engine.routes_changed();
+  node.engine.routes_changed(fabric->now());
   node.drain(fabric->now());
   EXPECT_EQ(node.invalidations, 1U);
   EXPECT_FALSE(node.engine.path(node_address(1)).has_value());

@@ -22,10 +22,17 @@ class Client:
     """An acm_client on a host; one line out for each line in. `prefix` is put before it, such as
     setpriv with a user."""
 
-    def __init__(self, fabric: Fabric, host: str, prefix: "tuple[object, ...]" = ()) -> None:
-        words = ["timeout", "-k", "5", "120", TOOL, "exec", "--name", fabric.name, host]
+    def __init__(
+        self,
+        fabric: Fabric,
+        host: str,
+        *environment: str,
+        prefix: "tuple[object, ...]" = (),
+        seconds: int = 120,
+    ) -> None:
+        words = ["timeout", "-k", "5", seconds, TOOL, "exec", "--name", fabric.name, host]
         self.process = subprocess.Popen(
-            list(map(str, [*words, "--", *prefix, CLIENT])),
+            list(map(str, [*words, "--", *prefix, "env", *environment, CLIENT])),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -86,7 +93,10 @@ class Client:
 
 
 class FabricCase(unittest.TestCase):
+    """Multicast alone: the SA is asked for no path. (test_sa.py has what it is asked for.)"""
+
     fabric: Fabric
+    environment: "tuple[str, ...]" = ("WIREUP_BULK_PATHS=never",)
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -98,7 +108,7 @@ class FabricCase(unittest.TestCase):
         cls.fabric.down()
 
     def client(self, host: str) -> Client:
-        client = Client(self.fabric, host)
+        client = Client(self.fabric, host, *self.environment)
         self.addCleanup(client.end)
         return client
 

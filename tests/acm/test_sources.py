@@ -38,7 +38,7 @@ class Borrowed(ManagementTest):
         shutil.rmtree(cls.place)
 
     def rank(self, host: str) -> Client:
-        client = Client(self.fabric, host, as_user(1000))
+        client = Client(self.fabric, host, prefix=as_user(1000))
         self.addCleanup(client.end)
         return client
 

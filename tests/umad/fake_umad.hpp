@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <arpa/inet.h>
 #include <infiniband/umad.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -30,6 +32,9 @@ class FakeUmad {
     int status = 0;
     mad::Mad bytes{};
     int size = static_cast<int>(mad::kMadSize);
+    /// Follows `bytes`, whatever `size` says: an answer of several segments.
+    std::vector<std::uint8_t> rest;
+    std::uint16_t from_lid = 0;
   };
 
   FakeUmad() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { current = this; }
@@ -59,6 +64,39 @@ class FakeUmad {
     mad::serialize(sa, next.bytes);
     waiting.push_back(next);
   }
+  /// The answer to the n-th request, a GetTable: `payload` behind the SA's header.
+  void answer_table(std::size_t request, std::uint16_t status, std::size_t stride,
+                    const std::vector<std::uint8_t>& payload) {
+    mad::SaMad sa = *mad::parse_sa_mad(sent.at(request).bytes);
+    sa.header.method = 0x92;
+    sa.header.status = status;
+    sa.header.tid = Tid(0xABCD000000000000 | sa.header.tid.value());
+    sa.attribute_offset = static_cast<std::uint16_t>(stride / 8);
+    const std::size_t first = std::min(payload.size(), sa.data.size());
+    std::copy_n(payload.begin(), first, sa.data.begin());
+    Waiting next;
+    mad::serialize(sa, next.bytes);
+    next.size = static_cast<int>(mad::SaMad::kDataOffset + payload.size());
+    next.rest.assign(payload.begin() + static_cast<std::ptrdiff_t>(first), payload.end());
+    waiting.push_back(next);
+  }
+  /// A report of a GID from a LID.
+  void report(std::uint16_t trap_number, const Gid& gid, std::uint16_t from_lid,
+              std::uint64_t tid) {
+    mad::Notice notice;
+    notice.is_generic = true;
+    notice.trap_number = trap_number;
+    std::copy(gid.bytes().begin(), gid.bytes().end(), notice.details.begin() + 6);
+    mad::SaMad sa;
+    sa.header.method = 0x06;
+    sa.header.attribute_id = mad::kAttributeNotice;
+    sa.header.tid = Tid(tid);
+    mad::serialize(notice, std::span(sa.data).first<mad::Notice::kSize>());
+    Waiting next;
+    mad::serialize(sa, next.bytes);
+    next.from_lid = from_lid;
+    waiting.push_back(next);
+  }
   /// The kernel hands the n-th request back: nobody answered.
   void time_out(std::size_t request) {
     Waiting next;
@@ -78,6 +116,10 @@ class FakeUmad {
   int agents = 0;
   std::vector<Sent> sent;
   std::deque<Waiting> waiting;
+  /// Methods of the last agent that are received unasked, as bits.
+  unsigned long registered_methods = 0;
+  /// Reads that found their buffer too short.
+  int short_reads = 0;
 
  private:
   static int open_port(const char* device, int port) {
@@ -94,12 +136,13 @@ class FakeUmad {
     --current->ports_open;
     return 0;
   }
-  static int register_agent(int, int mgmt_class, int version, std::uint8_t, long*) {
+  static int register_agent(int, int mgmt_class, int version, std::uint8_t, long* methods) {
     if (current->register_error != 0) {
       return -current->register_error;
     }
     current->registered_class = mgmt_class;
     current->registered_version = version;
+    current->registered_methods = methods == nullptr ? 0 : static_cast<unsigned long>(*methods);
     ++current->agents;
     return 3;
   }
@@ -131,9 +174,21 @@ class FakeUmad {
       return -EAGAIN;
     }
     const Waiting next = current->waiting.front();
+    if (next.size > *length) {
+      // It stays with the kernel.
+      *length = next.size;
+      ++current->short_reads;
+      return -ENOSPC;
+    }
     current->waiting.pop_front();
     static_cast<ib_user_mad*>(umad)->status = static_cast<std::uint32_t>(next.status);
-    std::memcpy(umad_get_mad(umad), next.bytes.data(), static_cast<std::size_t>(next.size));
+    umad_get_mad_addr(umad)->lid = htons(next.from_lid);
+    auto* const to = static_cast<std::uint8_t*>(umad_get_mad(umad));
+    const std::size_t whole = static_cast<std::size_t>(next.size);
+    std::memcpy(to, next.bytes.data(), std::min(whole, mad::kMadSize));
+    if (whole > mad::kMadSize) {
+      std::copy_n(next.rest.begin(), whole - mad::kMadSize, to + mad::kMadSize);
+    }
     *length = next.size;
     return 3;
   }

@@ -18,14 +18,6 @@ constexpr std::uint32_t kSendDepth = 128;
 /// A job that starts lets every node hear every other one within moments.
 constexpr std::uint32_t kReceiveDepth = 512;
 constexpr std::size_t kDatagramsPerTurn = 256;
-/// The engine repeats joins itself, with the port's state looked at between: few tries here.
-constexpr Duration kSaTimeout = std::chrono::milliseconds(300);
-constexpr unsigned kSaTries = 2;
-constexpr PKey kDefaultPKey{0xFFFF};
-
-umad::MadAddress sm_address(const verbs::PortInfo& info) noexcept {
-  return {info.sm_lid, info.sm_sl, info.pkey_index(kDefaultPKey).value_or(0)};
-}
 
 Source source_of(const verbs::UdDatagram& datagram) noexcept {
   return {datagram.slid, datagram.source_qpn, datagram.path_bits, datagram.has_grh, datagram.sgid};
@@ -82,14 +74,8 @@ Result<std::unique_ptr<AcmPort>> AcmPort::open(const Options& options, Instant n
   if (auto opened = port->open_endpoint(); !opened) {
     return fail(opened.error());
   }
-  auto sa = umad::SaClient::open(
-      {options.device, options.port, sm_address(port->info_), kSaTimeout, kSaTries});
-  if (!sa) {
-    return fail(sa.error());
-  }
-  port->sa_.emplace(std::move(*sa));
-  if (auto watched = port->watch(port->sa_->fd()); !watched) {
-    return fail(watched.error());
+  if (auto opened = port->open_sa(now); !opened) {
+    return fail(opened.error());
   }
   port->engine_.emplace(options.engine, port->identity(), Rng(options.seed), now, options.locals);
   port->next_look_ = now + kLookInterval;
@@ -160,22 +146,6 @@ void AcmPort::set_locals(const std::vector<mad::AcmAddress>& locals, Instant now
   drain(now);
 }
 
-std::uint32_t AcmPort::ask_sa(const mad::PathRecord& record, std::uint64_t component_mask,
-                              Instant now) {
-  const umad::SaRequestId id = sa_->query_path(record, component_mask, now);
-  user_queries_.insert(id);
-  return id;
-}
-
-std::optional<AcmPort::SaAnswer> AcmPort::poll_sa_answer() {
-  if (sa_answers_.empty()) {
-    return std::nullopt;
-  }
-  const SaAnswer answer = sa_answers_.front();
-  sa_answers_.pop_front();
-  return answer;
-}
-
 void AcmPort::progress(Instant now) {
   const verbs::PortNews news = port_events_->take();
   if (news.has_changed || next_look_ <= now) {
@@ -185,6 +155,7 @@ void AcmPort::progress(Instant now) {
   receive(now);
   sa_->progress(now);
   handle_sa_replies(now);
+  handle_notices(now);
   if (const auto due = engine_->poll_timeout(); due.has_value() && *due <= now) {
     engine_->handle_timeout(now);
   }
@@ -215,7 +186,7 @@ void AcmPort::look_at_port(const verbs::PortNews& news, Instant now) {
     return;
   }
   if (info_.active) {
-    sa_->set_sm(sm_address(info_));
+    sa_->set_sm(sm_address());
     // The queue pair is bound to an index of the P_Key table.
     if (auto opened = bound_pkeys_ == info_.pkeys ? Result<>() : open_endpoint(); !opened) {
       // Tried again at the next look. What is known leads through a partition that is gone.
@@ -231,7 +202,9 @@ void AcmPort::look_at_port(const verbs::PortNews& news, Instant now) {
   }
   joins_.clear();
   queries_.clear();
+  table_.reset();
   joined_.clear();
+  notices_->subscribe_again(sm_address(), now);
   engine_->port_changed(identity(), now);
 }
 
@@ -253,73 +226,8 @@ void AcmPort::receive(Instant now) {
   has_more_ = false;
 }
 
-void AcmPort::handle_sa_replies(Instant now) {
-  while (auto reply = sa_->poll_reply()) {
-    if (const auto query = queries_.find(reply->id); query != queries_.end()) {
-      const std::uint32_t id = query->second;
-      queries_.erase(query);
-      handle_path_reply(*reply, id, now);
-      continue;
-    }
-    if (user_queries_.erase(reply->id) != 0) {
-      sa_answers_.push_back({reply->id, path_of(*reply)});
-      continue;
-    }
-    const auto join = joins_.find(reply->id);
-    if (join == joins_.end()) {
-      continue;
-    }
-    const Gid mgid = join->second;
-    joins_.erase(join);
-    if (!reply->record) {
-      join_error_ = reply->record.error();
-      engine_->handle_join_failure(
-          mgid, join_error_->is(Errc::Rejected) ? JoinFailure::Refused : JoinFailure::NoAnswer,
-          now);
-      continue;
-    }
-    const auto* record = std::get_if<mad::McMemberRecord>(&*reply->record);
-    if (record == nullptr || record->mgid != mgid) {
-      join_error_ =
-          Error::make(Errc::Malformed, "%s: the SA's answer to a join is of another group",
-                      info_.name().data());
-      engine_->handle_join_failure(mgid, JoinFailure::Refused, now);
-      continue;
-    }
-    engine_->handle_join_reply(*record, now);
-  }
-}
-
-Result<mad::PathRecord> AcmPort::path_of(const umad::SaReply& reply) const {
-  if (!reply.record) {
-    return fail(reply.record.error());
-  }
-  if (const auto* record = std::get_if<mad::PathRecord>(&*reply.record)) {
-    return *record;
-  }
-  return fail(Error::make(Errc::Malformed, "%s: the SA's answer to a path query is no path",
-                          info_.name().data()));
-}
-
-void AcmPort::handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now) {
-  const auto record = path_of(reply);
-  if (record) {
-    engine_->handle_path_reply(query, *record, now);
-    return;
-  }
-  query_error_ = record.error();
-  const bool is_answer = query_error_->is(Errc::Rejected) || query_error_->is(Errc::Malformed);
-  engine_->handle_path_failure(query, is_answer ? QueryFailure::Refused : QueryFailure::NoAnswer,
-                               now);
-}
-
 void AcmPort::drain(Instant now) {
-  while (const auto command = engine_->poll_join(now)) {
-    joins_.emplace(sa_->join(command->record, command->component_mask, now), command->record.mgid);
-  }
-  while (const auto query = engine_->poll_path_query(now)) {
-    queries_.emplace(sa_->query_path(query->record, query->component_mask, now), query->id);
-  }
+  send_sa_requests(now);
   while (auto event = engine_->poll_event()) {
     if (const auto* joined = std::get_if<GroupJoined>(&*event)) {
       joined_[joined->mgid] = joined->mlid;
@@ -387,7 +295,7 @@ std::optional<Event> AcmPort::poll_event() {
 }
 
 std::optional<Instant> AcmPort::poll_timeout() const {
-  Instant earliest = next_look_;
+  Instant earliest = std::min(next_look_, notices_->poll_timeout());
   if (waiting_.has_value() || has_more_) {
     earliest = std::min(earliest, retry_send_);
   }

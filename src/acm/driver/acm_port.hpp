@@ -14,16 +14,18 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "umad/sa_client.hpp"
+#include "umad/sa_notices.hpp"
 #include "verbs/device.hpp"
 #include "verbs/port_events.hpp"
 #include "verbs/ud_endpoint.hpp"
 
 namespace wireup::acm {
 
-/// The ACM engine on a real port: its queue pair, its joins through the SA, and a look at the port
-/// when the device has news of it and every half second: another LID, GID, P_Key, rate or subnet
-/// manager, a port that goes down, and a wish of the subnet manager that clients register again
-/// void what was learned. Not thread-safe, never blocks. Not movable: it is held by a unique_ptr.
+/// The ACM engine on a real port: its queue pair, its joins and path queries at the SA, the SA's
+/// notices of ports that leave and come, and a look at the port when the device has news of it and
+/// every half second: another LID, GID, P_Key, rate or subnet manager, a port that goes down, and a
+/// wish of the subnet manager that clients register again void what was learned. Not thread-safe,
+/// never blocks. Not movable: it is held by a unique_ptr.
 class AcmPort {
  public:
   struct Options {
@@ -65,6 +67,10 @@ class AcmPort {
   [[nodiscard]] Error explain(const PathUnresolved& unresolved) const;
   [[nodiscard]] const verbs::PortInfo& info() const noexcept { return info_; }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
+  /// nullptr where the SA's notices could be had; else why not, for now.
+  [[nodiscard]] const Error* notice_fault() const noexcept {
+    return notices_.has_value() && notices_->fault().has_value() ? &*notices_->fault() : nullptr;
+  }
 
  private:
   AcmPort() = default;
@@ -72,13 +78,20 @@ class AcmPort {
   [[nodiscard]] PortIdentity identity() const noexcept;
   void look_at_port(const verbs::PortNews& news, Instant now);
   void receive(Instant now);
-  void handle_sa_replies(Instant now);
-  void handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now);
-  [[nodiscard]] Result<mad::PathRecord> path_of(const umad::SaReply& reply) const;
   void drain(Instant now);
   void send_waiting();
   void attach_all();
   [[nodiscard]] Result<> watch(int fd);
+
+  // acm_port_sa.cpp
+  [[nodiscard]] umad::MadAddress sm_address() const noexcept;
+  [[nodiscard]] Result<> open_sa(Instant now);
+  void send_sa_requests(Instant now);
+  void handle_sa_replies(Instant now);
+  void handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now);
+  void handle_table_reply(const umad::SaReply& reply, Instant now);
+  void handle_notices(Instant now);
+  [[nodiscard]] Result<mad::PathRecord> path_of(const umad::SaReply& reply) const;
 
   Options options_;
   verbs::PortInfo info_;
@@ -88,6 +101,9 @@ class AcmPort {
   UniqueFd epoll_;
   std::optional<verbs::UdEndpoint> endpoint_;
   std::optional<umad::SaClient> sa_;
+  std::optional<umad::SaNotices> notices_;
+  /// The notices' descriptor is in the epoll set.
+  bool hears_notices_ = false;
   std::optional<Engine> engine_;
   PKey table_pkey_;
   /// The P_Key table that the queue pair's index is of.
@@ -95,6 +111,12 @@ class AcmPort {
   std::map<umad::SaRequestId, Gid> joins_;
   /// Path queries in flight, by the engine's ids.
   std::map<umad::SaRequestId, std::uint32_t> queries_;
+  /// The request for all paths in flight: the SA client's id and the engine's.
+  struct Table {
+    umad::SaRequestId request = 0;
+    std::uint32_t query = 0;
+  };
+  std::optional<Table> table_;
   /// Path queries of users in flight.
   std::set<umad::SaRequestId> user_queries_;
   std::deque<SaAnswer> sa_answers_;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "acm/driver/bulk_policy.hpp"
 #include "acm/driver/path_choice.hpp"
 #include "acm/driver/sa_question.hpp"
 #include "acm/driver/service_socket.hpp"
@@ -150,9 +151,19 @@ void PortResolver::open_port(Instant now) {
     borrow(Error::make(Errc::NoPermission, "the configuration prefers it"), now);
     return;
   }
-  auto port = AcmPort::open({options_.device, options_.port, options_.pkey, options_.engine,
-                             make_seed(now), options_.locals},
-                            now);
+  const auto bulk_paths = bulk_paths_of(options_.bulk_paths);
+  if (!bulk_paths) {
+    fault_ = bulk_paths.error();
+    return;
+  }
+  Config engine = options_.engine;
+  // A dump of OpenSM is such a table already.
+  engine.bulk_paths = options_.preloads.routes.empty() || *bulk_paths == BulkPaths::Always
+                          ? *bulk_paths
+                          : BulkPaths::Never;
+  auto port = AcmPort::open(
+      {options_.device, options_.port, options_.pkey, engine, make_seed(now), options_.locals},
+      now);
   if (!port) {
     fault_ = port.error();
     if (fault_.is(Errc::NoPermission)) {
@@ -341,14 +352,11 @@ std::optional<ResolvedPath> PortResolver::known(const mad::AcmAddress& address) 
     return std::nullopt;
   }
   const auto record = port_->engine().path(address);
-  if (!record.has_value()) {
+  const auto origin = port_->engine().origin(address);
+  if (!record.has_value() || !origin.has_value()) {
     return std::nullopt;
   }
-  // The engine does not keep where a path came from; its protocol tells.
-  const PathOrigin origin = options_.engine.route_protocol == RouteProtocol::Sa
-                                ? PathOrigin::SaQuery
-                                : PathOrigin::AcmMulticast;
-  return fresh(*record, origin);
+  return fresh(*record, *origin);
 }
 
 void PortResolver::answer_asks(const mad::AcmAddress& address, const Result<ResolvedPath>& path,

@@ -51,6 +51,8 @@ struct PortResolverOptions {
   /// The port is opened this long after the first beat, and nobody is answered until then: so the
   /// ranks whose resolvers step down for this one have done so.
   Duration open_delay{};
+  /// WIREUP_BULK_PATHS in the environment counts more, and Config::bulk_paths not at all.
+  BulkPaths bulk_paths = BulkPaths::Auto;
 };
 
 /// The node's resolver for one port and partition, without a thread: it answers the node's ranks on

@@ -47,8 +47,15 @@ Result<> validate(const Config& config) noexcept {
     }
   }
   if (config.first_retry <= Duration::zero() || config.max_retry <= Duration::zero() ||
-      config.sa_first_retry <= Duration::zero() || config.sa_max_retry <= Duration::zero()) {
+      config.sa_first_retry <= Duration::zero() || config.sa_max_retry <= Duration::zero() ||
+      config.bulk_first_retry <= Duration::zero() || config.bulk_max_retry <= Duration::zero() ||
+      config.bulk_first_spacing <= Duration::zero()) {
     return fail(Error::make(Errc::InvalidArgument, "an ACM retry wait of 0: it must be longer"));
+  }
+  if (config.route_protocol == RouteProtocol::Undecided) {
+    return fail(
+        Error::make(Errc::InvalidArgument,
+                    "ACM route protocol \"undecided\" is a state, not a choice: acm or sa"));
   }
   if (config.jitter_percent >= 100 || config.backoff_percent < 100) {
     return fail(Error::make(Errc::InvalidArgument,

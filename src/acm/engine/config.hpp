@@ -37,7 +37,14 @@ struct GroupSpec {
 };
 
 /// Where the path to a known port comes from: from the group that both ends are in, or from the SA.
-enum class RouteProtocol : std::uint8_t { Acm, Sa };
+/// Undecided: it is not known yet which of them gives right paths (BulkFill), and who asks waits;
+/// not for Config.
+enum class RouteProtocol : std::uint8_t { Acm, Sa, Undecided };
+
+/// Is the SA asked for all paths of the port at once, at the start and when they may have changed?
+/// Auto: yes, and its answer decides whether paths made of groups are right ones on this fabric.
+/// Always: yes, and they are never used. Never: no.
+enum class BulkPaths : std::uint8_t { Never, Auto, Always };
 
 struct Config {
   /// Rate and MTU of group 0. Every node of a fabric must agree on them or they never hear each
@@ -55,6 +62,18 @@ struct Config {
   /// Waits of a query that was met with silence or "busy", doubled each time.
   Duration sa_first_retry = std::chrono::milliseconds(500);
   Duration sa_max_retry = std::chrono::seconds(8);
+
+  /// For drivers that can ask for tables, which is why it is off here.
+  BulkPaths bulk_paths = BulkPaths::Never;
+  /// How long who asks may wait for the first answer.
+  Duration bulk_patience = std::chrono::seconds(2);
+  /// Waits after silence or "busy", doubled each time up to the longest.
+  Duration bulk_first_retry = std::chrono::seconds(2);
+  Duration bulk_max_retry = std::chrono::seconds(60);
+  /// After a change the SA is asked again within twice `bulk_spread`, but not sooner after the last
+  /// time than `bulk_first_spacing`, doubled each time it comes soon.
+  Duration bulk_spread = std::chrono::milliseconds(500);
+  Duration bulk_first_spacing = std::chrono::seconds(1);
 
   /// Wait after the first try of a request, and the longest one. A switch may need some 100 ms to
   /// learn of a new group member, so the first tries of a fresh job can be lost: they are quick.

@@ -61,6 +61,13 @@ struct Counters {
   std::uint64_t expired = 0;
   std::uint64_t routes_expired = 0;
   std::uint64_t path_queries_sent = 0;
+  /// Requests for all paths at once, and paths that they gave.
+  std::uint64_t path_tables_sent = 0;
+  std::uint64_t paths_from_tables = 0;
+  /// Ports that the SA said to have left or come, and of those the ones that were known.
+  std::uint64_t ports_left = 0;
+  std::uint64_t ports_came = 0;
+  std::uint64_t ports_forgotten = 0;
   /// Answers of the SA that were of another path than the one asked for.
   std::uint64_t path_replies_bad = 0;
   std::uint64_t evicted = 0;

@@ -14,7 +14,9 @@ Engine::Engine(const Config& config, const PortIdentity& port, Rng rng, Instant 
       rng_(rng),
       locals_(locals),
       groups_(config, port, now),
-      queries_(config) {
+      queries_(config),
+      bulk_(config, now),
+      protocol_(bulk_.protocol(config, nullptr, now)) {
   WIREUP_CHECK(validate(config).has_value());
 }
 
@@ -70,6 +72,14 @@ Result<> Engine::resolve(const mad::AcmAddress& address, Instant deadline, Insta
         return {};
     }
     erase(target);
+  }
+  if (asks_sa_by_gid(target)) {
+    if (!make_room()) {
+      return fail(Error::make(Errc::Busy, "%zu addresses are being resolved, the limit",
+                              entries_.pending()));
+    }
+    ask_sa_by_gid(target, deadline, now);
+    return {};
   }
   if (groups_.is_hopeless(config_.join_patience, now)) {
     ++counters_.unresolved;
@@ -135,12 +145,16 @@ void Engine::port_changed(const PortIdentity& port, Instant now) {
   announcing_ = false;
   transmits_.clear();
   queries_.clear();
+  returning_.clear();
+  gone_.clear();
+  bulk_.restart(config_, rng_, now);
   forget_learned();
   // What was asked is asked again from the start when the new groups are joined.
   entries_.for_each([&](const Target& target, Entry& entry) {
     if (entry.is_pending() && entry.state != EntryState::Queued) {
       release(entry);
       entries_.set_peer(target, entry, std::nullopt);
+      entry.heard.reset();
       entry.state = EntryState::Queued;
       entry.attempts = 0;
       entries_.schedule(target, entry, entry.deadline);
@@ -183,6 +197,7 @@ void Engine::handle_join_failure(const Gid& mgid, JoinFailure failure, Instant n
 }
 
 void Engine::groups_changed(Instant now) {
+  update_protocol(now);
   if (!groups_.is_ready()) {
     if (groups_.is_hopeless(config_.join_patience, now)) {
       fail_all_pending(UnresolvedReason::NotJoined, now);
@@ -220,6 +235,7 @@ void Engine::handle_timeout(Instant now) {
     expire(target, *entries_.find(target), now);
   }
   queries_.handle_timeout(now);
+  update_protocol(now);
   start_queued(now);
 }
 
@@ -260,6 +276,12 @@ std::optional<Instant> Engine::poll_timeout() const {
   if (const auto query = queries_.poll_timeout()) {
     consider(*query);
   }
+  if (const auto table = bulk_.poll_timeout()) {
+    consider(*table);
+  }
+  if (protocol_ == RouteProtocol::Undecided) {
+    consider(bulk_.patience_end());
+  }
   if (announcing_ && announced_ < config_.announcements) {
     consider(announce_due_);
   }
@@ -276,6 +298,13 @@ std::optional<mad::PathRecord> Engine::path(const mad::AcmAddress& address,
     return std::nullopt;
   }
   return entry->record;
+}
+
+std::optional<PathOrigin> Engine::origin(const mad::AcmAddress& address,
+                                         std::uint8_t traffic_class) const {
+  const Entry* entry = entries_.find({address, traffic_class});
+  return entry == nullptr || entry->state != EntryState::Ready ? std::nullopt
+                                                               : std::optional(entry->origin);
 }
 
 void Engine::announce(Instant now) {
@@ -299,6 +328,7 @@ void Engine::forget_learned() {
   while (const auto* first = entries_.first_expiry()) {
     erase(Target(first->target));
   }
+  entries_.for_each([](const Target&, Entry& entry) { entry.heard.reset(); });
   events_.push_back(Invalidated{});
 }
 

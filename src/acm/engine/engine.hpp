@@ -6,9 +6,11 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
+#include "acm/engine/bulk_fill.hpp"
 #include "acm/engine/config.hpp"
 #include "acm/engine/counters.hpp"
 #include "acm/engine/entry_table.hpp"
@@ -33,11 +35,15 @@ namespace wireup::acm {
 ///
 /// The path to a known port is made from the multicast group that both ends share
 /// (RouteProtocol::Acm), or asked of the SA when somebody wants it (RouteProtocol::Sa). An answer
-/// to another port never waits for the SA, and a port stays known when only its path failed.
+/// to another port never waits for the SA, and a port stays known when only its path failed. With
+/// Config::bulk_paths the SA is asked for all paths at once, and what it says decides which of the
+/// two is used; until then who asks waits. A path that the SA gave is kept while its port is heard
+/// from the same LID.
 ///
 /// Use: any number of commands and handle_*() calls, then poll_join(), poll_path_query(),
-/// poll_transmit() and poll_event() until each is empty, then poll_timeout() for the next
-/// handle_timeout(). Time never goes backwards. A handle_timeout() too early does nothing.
+/// poll_table_query(), poll_transmit() and poll_event() until each is empty, then poll_timeout()
+/// for the next handle_timeout(). Time never goes backwards. A handle_timeout() too early does
+/// nothing.
 ///
 /// Requests wait until the groups are joined. Every resolve() ends in exactly one event about its
 /// address that answers it: PathLearned (wanted) or PathUnresolved, at its deadline at the latest;
@@ -65,17 +71,24 @@ class Engine {
   void rejoin(Instant now);
   /// The SA may give other paths now than it did (a new master, a new sweep): those that it gave
   /// are void, who is where stays known.
-  void routes_changed();
+  void routes_changed(Instant now);
+  /// The SA says that a port left the fabric, or is there (again): what is known of it is void. The
+  /// path to one that was known and is there is asked for again.
+  void port_left(const Gid& gid);
+  void port_came(const Gid& gid, Instant now);
 
   void handle_mad(const Source& from, std::span<const std::uint8_t> bytes, Instant now);
   void handle_join_reply(const mad::McMemberRecord& record, Instant now);
   void handle_join_failure(const Gid& mgid, JoinFailure failure, Instant now);
   void handle_path_reply(std::uint32_t id, const mad::PathRecord& record, Instant now);
   void handle_path_failure(std::uint32_t id, QueryFailure failure, Instant now);
+  void handle_path_table(std::uint32_t id, std::span<const mad::PathRecord> records, Instant now);
+  void handle_table_failure(std::uint32_t id, QueryFailure failure, Instant now);
   void handle_timeout(Instant now);
 
   [[nodiscard]] std::optional<JoinCommand> poll_join(Instant now);
   [[nodiscard]] std::optional<PathQuery> poll_path_query(Instant now);
+  [[nodiscard]] std::optional<TableQuery> poll_table_query(Instant now);
   [[nodiscard]] std::optional<Transmit> poll_transmit();
   [[nodiscard]] std::optional<Event> poll_event();
   /// The next time at which handle_timeout() (and then poll_join()) has something to do.
@@ -92,6 +105,13 @@ class Engine {
   /// The path known for an address.
   [[nodiscard]] std::optional<mad::PathRecord> path(const mad::AcmAddress& address,
                                                     std::uint8_t traffic_class = 0) const;
+  /// Where the path known for an address came from.
+  [[nodiscard]] std::optional<PathOrigin> origin(const mad::AcmAddress& address,
+                                                 std::uint8_t traffic_class = 0) const;
+  /// Where new paths come from now.
+  [[nodiscard]] RouteProtocol route_protocol() const noexcept { return protocol_; }
+  /// Is it one of the groups of the port?
+  [[nodiscard]] bool is_group(const Gid& mgid) const noexcept { return groups_.has(mgid); }
   /// The traffic class whose group has this SL.
   [[nodiscard]] std::optional<std::uint8_t> traffic_class_with(Sl sl) const noexcept {
     return groups_.traffic_class_with(sl);
@@ -134,6 +154,17 @@ class Engine {
   void learn_address(const Target& target, Entry& entry, const Peer& peer, Instant now);
   void expire(const Target& target, Entry& entry, Instant now);
 
+  // engine_table.cpp
+  void update_protocol(Instant now);
+  void use_sa(Instant now);
+  void use_groups(Instant now);
+  void learn_route(const mad::PathRecord& record, Instant now);
+  void take_route(const Target& target, const mad::PathRecord& record, Instant now);
+  [[nodiscard]] bool take_known_route(const Target& target, Entry& entry);
+  bool forget_port(const Gid& gid);
+  [[nodiscard]] bool asks_sa_by_gid(const Target& target) const noexcept;
+  void ask_sa_by_gid(const Target& target, Instant deadline, Instant now);
+
   // engine_receive.cpp
   void handle_request(const Source& from, const mad::AcmRequest& request, Instant now);
   void handle_response(const Source& from, const mad::AcmResponse& response, Instant now);
@@ -159,6 +190,12 @@ class Engine {
   Instant joined_at_;
   EntryTable entries_;
   PathQueries queries_;
+  BulkFill bulk_;
+  RouteProtocol protocol_;
+  /// Known ports that the SA said to have left, as long as they have not come back.
+  std::set<Gid> gone_;
+  /// Ports that came back, whose paths are being asked for though nobody waits for them.
+  std::set<Gid> returning_;
   std::deque<Target> queue_;
   /// First tries whose answers are being waited for.
   std::size_t places_taken_ = 0;

@@ -185,21 +185,33 @@ void Engine::learn(const Target& target, const Source& from, const mad::PathReco
     // Nobody waits for it.
     entry->state = EntryState::Known;
   }
-  if (entry->peer.has_value()) {
+  if (entry->peer.has_value() && !entry->peer->qpn.is_zero()) {
     counters_.restarts += entry->peer->qpn != from.qpn ? 1 : 0;
   }
   entry->address_expiry = after(now, config_.address_life);
   const Peer peer{from.sgid, from.slid, from.qpn};
-  if (config_.route_protocol == RouteProtocol::Sa && from.sgid != port_.gid) {
+  const bool is_own_port = from.sgid == port_.gid;
+  if (!is_own_port) {
+    entry->heard = record;
+  }
+  // What the SA said stays while the port is where it was.
+  const bool is_confirmed = entry->state == EntryState::Ready &&
+                            entry->origin == PathOrigin::SaQuery && entry->peer.has_value() &&
+                            entry->peer->gid == peer.gid && entry->peer->lid == peer.lid;
+  if ((protocol_ != RouteProtocol::Acm || is_confirmed) && !is_own_port) {
     learn_address(target, *entry, peer, now);
     return;
   }
   const bool wanted = entry->is_pending();
+  const auto routed = entry->state == EntryState::Routing ? entry->peer : std::nullopt;
   release(*entry);
   entries_.set_peer(target, *entry, peer);
   entry->route_expiry = kNever;
-  make_ready(target, *entry, record,
-             from.sgid == port_.gid ? PathOrigin::Local : PathOrigin::AcmMulticast, wanted);
+  make_ready(target, *entry, record, is_own_port ? PathOrigin::Local : PathOrigin::AcmMulticast,
+             wanted);
+  if (routed.has_value()) {
+    cancel_unwanted({routed->gid, target.traffic_class});
+  }
 }
 
 /// A LID that nobody has asked for yet, but whose port is known: takes over what is known of it.
@@ -218,6 +230,7 @@ void Engine::copy_from_gid(const Target& target) {
   entry.state = known->state == EntryState::Ready ? EntryState::Ready : EntryState::Known;
   entry.record = known->record;
   entry.origin = known->origin;
+  entry.heard = known->heard;
   entry.address_expiry = known->address_expiry;
   entry.route_expiry = known->route_expiry;
   entries_.set_peer(target, entry, known->peer);

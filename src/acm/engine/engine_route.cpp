@@ -9,13 +9,6 @@
 namespace wireup::acm {
 namespace {
 
-/// Is it an answer to the query for `dgid`, and a path that this port can send on?
-bool is_answer(const mad::PathRecord& record, const Gid& dgid, const PortIdentity& port) noexcept {
-  return record.dgid == dgid && record.sgid == port.gid && is_unicast(record.dlid) &&
-         has_lid(port, record.slid) && record.pkey.partition() == port.pkey.partition() &&
-         mad::mtu_bytes(record.mtu).has_value();
-}
-
 PathQueries::Key key_of(const Target& target, const Entry& entry) noexcept {
   return {entry.peer->gid, target.traffic_class};
 }
@@ -27,6 +20,9 @@ void Engine::want_route(const Target& target, Entry& entry, Instant now) {
   WIREUP_CHECK(entry.peer.has_value());
   entry.state = EntryState::Routing;
   entries_.schedule(target, entry, entry.deadline);
+  if (take_known_route(target, entry) || protocol_ == RouteProtocol::Undecided) {
+    return;
+  }
   if (!queries_.want(key_of(target, entry), config_, now)) {
     fail_route(target, entry, UnresolvedReason::NoRoute);
   }
@@ -66,7 +62,7 @@ void Engine::cancel_unwanted(const PathQueries::Key& key) {
     return target.traffic_class == key.traffic_class &&
            entries_.find(target)->state == EntryState::Routing;
   });
-  if (!is_wanted) {
+  if (!is_wanted && !returning_.contains(key.dgid)) {
     queries_.cancel(key);
   }
 }
@@ -124,7 +120,8 @@ void Engine::expire(const Target& target, Entry& entry, Instant now) {
   erase(target);
 }
 
-void Engine::routes_changed() {
+void Engine::routes_changed(Instant now) {
+  bulk_.restart(config_, rng_, now);
   bool has_any = false;
   entries_.for_each([&](const Target& target, Entry& entry) {
     if (entry.state == EntryState::Ready && entry.origin == PathOrigin::SaQuery) {
@@ -148,17 +145,25 @@ void Engine::handle_path_reply(std::uint32_t id, const mad::PathRecord& record, 
   if (!key.has_value()) {
     return;
   }
-  if (!is_answer(record, key->dgid, port_)) {
+  if (record.dgid != key->dgid || !is_usable_path(record, port_)) {
     ++counters_.path_replies_bad;
     handle_path_failure(id, QueryFailure::Refused, now);
     return;
   }
   queries_.finish(id, config_);
+  if (returning_.erase(key->dgid) != 0 && key->traffic_class == 0) {
+    learn_route(record, now);
+    return;
+  }
   for (const Target& target : entries_.targets_of(key->dgid)) {
     Entry& entry = *entries_.find(target);
     const bool wanted = entry.state == EntryState::Routing;
     if (target.traffic_class == key->traffic_class &&
         (wanted || entry.state == EntryState::Known)) {
+      if (entry.peer->lid.is_zero()) {
+        // Nothing was heard of it: the SA alone knows its LID.
+        entries_.set_peer(target, entry, Peer{record.dgid, record.dlid, Qpn()});
+      }
       entry.route_expiry = after(now, config_.route_life);
       make_ready(target, entry, record, PathOrigin::SaQuery, wanted);
     }
@@ -170,6 +175,7 @@ void Engine::handle_path_failure(std::uint32_t id, QueryFailure failure, Instant
   if (!failed.has_value() || !failed->is_final) {
     return;
   }
+  returning_.erase(failed->key.dgid);
   for (const Target& target : entries_.targets_of(failed->key.dgid)) {
     Entry& entry = *entries_.find(target);
     if (entry.state == EntryState::Routing && target.traffic_class == failed->key.traffic_class) {

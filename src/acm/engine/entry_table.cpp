@@ -83,7 +83,7 @@ void EntryTable::set_peer(const Target& target, Entry& entry, const std::optiona
   if (peer.has_value()) {
     if (!is_gid_of(target, peer->gid)) {
       aliases_.insert({peer->gid, target});
-    } else if (target.traffic_class == 0) {
+    } else if (target.traffic_class == 0 && !peer->lid.is_zero()) {
       by_lid_[peer->lid] = peer->gid;
     }
   }

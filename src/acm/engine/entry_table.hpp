@@ -58,6 +58,9 @@ struct Entry {
   Instant route_expiry;
   mad::PathRecord record;
   PathOrigin origin = PathOrigin::AcmMulticast;
+  /// The path that a datagram of the port makes with the group that both ends are in, whatever the
+  /// protocol.
+  std::optional<mad::PathRecord> heard;
 
   /// Somebody waits for it.
   [[nodiscard]] bool is_pending() const noexcept {

@@ -237,6 +237,15 @@ const mad::McMemberRecord* Groups::last_common(
   return nullptr;
 }
 
+bool Groups::has(const Gid& mgid) const noexcept {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [&](const Group& group) { return group.mgid == mgid; });
+}
+
+const mad::McMemberRecord* Groups::best(std::uint8_t traffic_class) const noexcept {
+  return last_common(joined(traffic_class).span(), traffic_class);
+}
+
 std::optional<std::uint8_t> Groups::traffic_class_with(Sl sl) const noexcept {
   std::optional<std::uint8_t> found;
   for (const Group& group : groups_) {

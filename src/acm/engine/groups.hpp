@@ -73,6 +73,10 @@ class Groups {
   [[nodiscard]] const mad::McMemberRecord* last_common(
       std::span<const Gid> gids,
       std::optional<std::uint8_t> traffic_class = std::nullopt) const noexcept;
+  /// Is it one of the groups, joined or not?
+  [[nodiscard]] bool has(const Gid& mgid) const noexcept;
+  /// The joined group that paths of the class are preferably made of.
+  [[nodiscard]] const mad::McMemberRecord* best(std::uint8_t traffic_class) const noexcept;
   /// The traffic classes of all groups, ascending; 0 is always one.
   [[nodiscard]] const std::vector<std::uint8_t>& traffic_classes() const noexcept {
     return traffic_classes_;

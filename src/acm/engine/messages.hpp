@@ -78,6 +78,15 @@ struct PathQuery {
   friend bool operator==(const PathQuery&, const PathQuery&) noexcept = default;
 };
 
+/// "Ask the SA for all these paths" (SubnAdmGetTable, mad::PathRecord). The driver answers with
+/// Engine::handle_path_table() or handle_table_failure(), in bounded time.
+struct TableQuery {
+  std::uint32_t id = 0;
+  mad::PathRecord record;
+  std::uint64_t component_mask = 0;
+  friend bool operator==(const TableQuery&, const TableQuery&) noexcept = default;
+};
+
 /// Busy: the SA said so, in the low byte of its status. Refused: it has no such path, or does not
 /// give it. Silence and Busy are tried again.
 enum class QueryFailure : std::uint8_t { NoAnswer, Busy, Refused };

@@ -109,5 +109,41 @@ class Notices(SaTest):
         self.assertEqual(rank.path(f"lookup {there}")["dlid"], "77")
 
 
+class Stalled(SaTest):
+    """OpenSM is stopped for 30 s while every node asks: it only delays."""
+
+    options = ("--hosts", 4)
+
+    def signal_opensm(self, name: str) -> None:
+        # (The fabric has a PID namespace of its own.)
+        pid = self.run_on("H1", "pgrep", "-x", "opensm").strip()
+        self.run_on("H1", "kill", f"-{name}", pid)
+
+    def test_thirty_seconds_of_silence_only_delay(self) -> None:
+        # The SA is the only source: multicast paths are not used, and their peers are silent.
+        clients = {
+            host: self.client(host, "WIREUP_BULK_PATHS=always", seconds=240)
+            for host in ("H1", "H2", "H3", "H4")
+        }
+        for host, client in clients.items():
+            other = "H2" if host == "H1" else "H1"
+            client.path(f"resolve {gid(other)} 20000")
+        pairs = [(a, b) for a in clients for b in clients if a != b]
+        self.signal_opensm("STOP")
+        try:
+            before = self.path_queries()
+            for here, there in pairs:
+                self.assertEqual(clients[here].ask(f"fail {gid(there)}"), "ok")
+            for here, there in pairs:
+                clients[here].send(f"resolve {gid(there)} 120000")
+            time.sleep(30)
+        finally:
+            self.signal_opensm("CONT")
+        for here, there in pairs:
+            self.assertRegex(clients[here].line(90), f"^path sa_query .* dlid {self.lid(there)} ")
+        # Each of the twelve questions doubled its waits, at most eight seconds long.
+        self.assertLessEqual(self.path_queries() - before, len(pairs) * 9)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -213,7 +213,8 @@ TEST_P(Kindness, TenThousandQuestionsCostAtMostThreeTimesAsManyRequests) {
               static_cast<long long>(std::chrono::duration_cast<seconds>(now_ - start).count()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sa, Kindness, testing::Values(Overload::Queues, Overload::Drops),
+INSTANTIATE_TEST_SUITE_P(Sa, Kindness,
+                         testing::Values(Overload::Queues, Overload::Drops, Overload::SaysBusy),
                          [](const testing::TestParamInfo<Overload>& each) {
                            switch (each.param) {
                              case Overload::Queues:

@@ -16,6 +16,10 @@ constexpr std::uint64_t kQueryMask = mad::path_mask::kDgid | mad::path_mask::kSg
                                      mad::path_mask::kReversible | mad::path_mask::kNumbPath |
                                      mad::path_mask::kPKey;
 
+/// The first pause after "busy": that comes at once, so that a wait of the one query alone would
+/// burn all others in no time.
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);
+
 }  // namespace
 
 PathQueries::PathQueries(const Config& config) noexcept : window_(config.sa_window) {}
@@ -60,10 +64,13 @@ void PathQueries::clear() {
   waiting_.clear();
   refused_.clear();
   in_flight_.clear();
+  pause_ = Duration::zero();
+  pause_end_ = Instant();
 }
 
 std::optional<PathQuery> PathQueries::poll(const PortIdentity& port, Instant now) {
-  if (waiting_.empty() || waiting_.begin()->at > now || in_flight_.size() >= window_) {
+  if (waiting_.empty() || waiting_.begin()->at > now || in_flight_.size() >= window_ ||
+      pause_end_ > now) {
     return std::nullopt;
   }
   const Key key = waiting_.begin()->key;
@@ -95,6 +102,7 @@ void PathQueries::finish(std::uint32_t id, const Config& config) {
   WIREUP_CHECK(at != in_flight_.end());
   queries_.erase(at->second);
   in_flight_.erase(at);
+  pause_ = Duration::zero();
   if (++successes_ >= window_) {
     successes_ = 0;
     window_ = std::min(window_ + 1, config.sa_max_window);
@@ -119,7 +127,9 @@ std::optional<PathQueries::Failed> PathQueries::handle_failure(std::uint32_t id,
     return Failed{key, true};
   }
   successes_ = 0;
-  if (next_cut_ <= now) {
+  if (failure == QueryFailure::Busy) {
+    pause(id, config, rng, now);
+  } else if (next_cut_ <= now) {
     window_ = std::max<std::size_t>(1, window_ / 2);
     next_cut_ = now + config.sa_first_retry;
   }
@@ -134,6 +144,18 @@ std::optional<PathQueries::Failed> PathQueries::handle_failure(std::uint32_t id,
   return Failed{key, false};
 }
 
+/// The SA has more than enough to do: nothing is sent for a while, longer each time in a row, and
+/// less at once after it. What was sent before the last pause tells nothing new.
+void PathQueries::pause(std::uint32_t id, const Config& config, Rng& rng, Instant now) {
+  if (id < first_after_pause_) {
+    return;
+  }
+  first_after_pause_ = next_id_;
+  window_ = std::max<std::size_t>(1, window_ / 2);
+  pause_ = pause_ == Duration::zero() ? kFirstPause : std::min(pause_ * 2, config.sa_max_retry);
+  pause_end_ = now + rng.jitter(pause_, config.jitter_percent);
+}
+
 void PathQueries::handle_timeout(Instant now) {
   while (!refused_.empty() && refused_.begin()->at <= now) {
     queries_.erase(refused_.begin()->key);
@@ -144,7 +166,7 @@ void PathQueries::handle_timeout(Instant now) {
 std::optional<Instant> PathQueries::poll_timeout() const noexcept {
   std::optional<Instant> earliest;
   if (!waiting_.empty() && in_flight_.size() < window_) {
-    earliest = waiting_.begin()->at;
+    earliest = std::max(waiting_.begin()->at, pause_end_);
   }
   if (!refused_.empty() && (!earliest.has_value() || refused_.begin()->at < *earliest)) {
     earliest = refused_.begin()->at;

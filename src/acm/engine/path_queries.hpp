@@ -20,7 +20,8 @@ namespace wireup::acm {
 /// The path queries of a port to the SA, one for each destination and traffic class however many
 /// addresses and callers want it. At most a window of them is in flight; it grows by one with every
 /// window of answers and is halved by silence and by "busy", after which a query waits longer each
-/// time. What the SA has no path for is not asked again for Config::negative_life.
+/// time; "busy" also stops all of them for a while, longer each time in a row. What the SA has no
+/// path for is not asked again for Config::negative_life.
 class PathQueries {
  public:
   struct Key {
@@ -74,11 +75,17 @@ class PathQueries {
     friend constexpr auto operator<=>(const Due&, const Due&) noexcept = default;
   };
 
+  void pause(std::uint32_t id, const Config& config, Rng& rng, Instant now);
+
   std::size_t window_;
   /// Answers since the window last changed.
   std::size_t successes_ = 0;
   /// No second cut of the window before this: many queries in flight are lost together.
   Instant next_cut_;
+  /// After "busy": nothing is sent before the end of the pause.
+  Instant pause_end_;
+  Duration pause_{};
+  std::uint32_t first_after_pause_ = 1;
   std::uint32_t next_id_ = 1;
   std::map<Key, Query> queries_;
   std::set<Due> waiting_;

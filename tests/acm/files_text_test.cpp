@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "acm/files/address_text.hpp"
-#include "acm/files/text.hpp"
+#include "base/text.hpp"
 
 namespace wireup::acm {
 namespace {

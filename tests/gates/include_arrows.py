@@ -35,7 +35,7 @@ ENGINE_SYSTEM = set(
     "system_error tuple type_traits unordered_map unordered_set utility variant vector "
     "tl/expected.hpp".split())
 # Headers of base that touch the world.
-DRIVERS_ONLY = {"base/clock.hpp", "base/unique_fd.hpp"}
+DRIVERS_ONLY = {"base/clock.hpp", "base/unique_fd.hpp", "base/text_file.hpp"}
 # A foreign library belongs to one folder.
 FOREIGN = {
     "pmix.h": "src/pmix/driver/",

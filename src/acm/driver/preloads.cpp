@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "acm/driver/text_file.hpp"
 #include "acm/files/hosts.hpp"
+#include "base/text_file.hpp"
 
 namespace wireup::acm {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "acm/files/text.hpp"
+#include "base/text.hpp"
 #include "mad/acm.hpp"
 
 namespace wireup::acm {

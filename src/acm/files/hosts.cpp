@@ -2,7 +2,7 @@
 #include "acm/files/hosts.hpp"
 
 #include "acm/files/address_text.hpp"
-#include "acm/files/text.hpp"
+#include "base/text.hpp"
 
 namespace wireup::acm {
 namespace {

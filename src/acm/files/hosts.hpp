@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "acm/files/problems.hpp"
 #include "base/ids.hpp"
+#include "base/problems.hpp"
 #include "mad/acm.hpp"
 
 namespace wireup::acm {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "acm/files/text.hpp"
+#include "base/text.hpp"
 #include "mad/rate.hpp"
 
 namespace wireup::acm {

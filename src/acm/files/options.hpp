@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "acm/engine/config.hpp"
-#include "acm/files/problems.hpp"
+#include "base/problems.hpp"
 #include "base/time.hpp"
 
 namespace wireup::acm {

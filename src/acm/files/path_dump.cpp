@@ -5,7 +5,7 @@
 #include <array>
 #include <map>
 
-#include "acm/files/text.hpp"
+#include "base/text.hpp"
 #include "mad/rate.hpp"
 
 namespace wireup::acm {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "acm/files/problems.hpp"
 #include "base/ids.hpp"
+#include "base/problems.hpp"
 #include "mad/path_record.hpp"
 
 namespace wireup::acm {

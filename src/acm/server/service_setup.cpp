@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "acm/driver/text_file.hpp"
+#include "base/text_file.hpp"
 #include "acm/files/options.hpp"
 #include "acm/files/port_addresses.hpp"
 #include "verbs/device.hpp"

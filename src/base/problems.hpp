@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace wireup::acm {
+namespace wireup {
 
 /// What was wrong in a file. Each text begins with "FILE:LINE: " (lines from 1) and names the
 /// value, the limit and what to do.
@@ -55,4 +55,4 @@ class ProblemLog {
 using ShownWord = std::array<char, 40>;
 [[nodiscard]] ShownWord shown(std::string_view word) noexcept;
 
-}  // namespace wireup::acm
+}  // namespace wireup

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "acm/driver/text_file.hpp"
+#pragma once
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
-namespace wireup::acm {
+namespace wireup {
 
-Result<std::string> read_text_file(const std::string& path) {
+/// The whole of a file. Errc::NotFound: there is none. Errc::NoPermission: it cannot be read, for
+/// whatever reason the system gives. For drivers only.
+[[nodiscard]] inline Result<std::string> read_text_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_open()) {
     const bool is_absent = errno == ENOENT || errno == ENOTDIR;
@@ -32,4 +36,4 @@ Result<std::string> read_text_file(const std::string& path) {
   return text;
 }
 
-}  // namespace wireup::acm
+}  // namespace wireup

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "acm/files/problems.hpp"
+#include "base/problems.hpp"
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
-namespace wireup::acm {
+namespace wireup {
 namespace {
 
 constexpr std::string_view kCut = "...";
@@ -53,4 +53,4 @@ ShownWord shown(std::string_view word) noexcept {
   return text;
 }
 
-}  // namespace wireup::acm
+}  // namespace wireup

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string_view>
 
-#include "acm/files/problems.hpp"
+#include "base/problems.hpp"
 
-namespace wireup::acm {
+namespace wireup {
 
-// The form that all of ibacm's files share: lines of words, '#' in the first column for a comment.
+// The form that our files and ibacm's share: lines of words, '#' in the first column for a comment.
 // ibacm takes at most 119 (127) bytes as a line and what follows as another one; here a line is a
 // line, whatever its length. Views point into the text of the file.
 
@@ -63,4 +63,4 @@ class Words {
 /// Hexadecimal with "0x" in front, decimal without.
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text) noexcept;
 
-}  // namespace wireup::acm
+}  // namespace wireup

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "acm/files/text.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <charconv>
 
-namespace wireup::acm {
+namespace wireup {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
@@ -94,4 +94,4 @@ std::optional<std::uint64_t> parse_number(std::string_view text) noexcept {
   return has_hexadecimal_prefix(text) ? parse_hexadecimal(text) : parse_decimal(text);
 }
 
-}  // namespace wireup::acm
+}  // namespace wireup

@@ -4,6 +4,7 @@
 
 # The arrows of docs/architecture.md: module -> modules it may use.
 set(WIREUP_ARROWS_base "")
+set(WIREUP_ARROWS_settings "base")
 set(WIREUP_ARROWS_mad "base")
 set(WIREUP_ARROWS_verbs "base;mad")
 set(WIREUP_ARROWS_umad "base;mad")
@@ -20,7 +21,7 @@ set(WIREUP_ARROWS_cm "base;mad;verbs;umad;rdmacm;cm_engine")
 set(WIREUP_ARROWS_acm "base;mad;verbs;umad;rdmacm;acm_engine;acm_client_protocol;acm_files;acm_identity")
 set(WIREUP_ARROWS_pmix "base;mad;pmix_engine")
 set(WIREUP_ARROWS_conn "base;mad;verbs;umad;rdmacm;cm_engine;acm_engine;pmix_engine;conn_engine;cm;acm;pmix")
-set(WIREUP_ARROWS_api "base;mad;verbs;umad;rdmacm;cm_engine;acm_engine;pmix_engine;conn_engine;cm;acm;pmix;conn")
+set(WIREUP_ARROWS_api "base;settings;mad;verbs;umad;rdmacm;cm_engine;acm_engine;pmix_engine;conn_engine;cm;acm;pmix;conn")
 
 # wireup_module(<name> SOURCES ... USES <modules> [LINKS <external targets>] [HEADER_ONLY])
 # makes the static library wireup_<name> with the alias wireup::<name>.

@@ -128,12 +128,12 @@ typedef struct wireup_context wireup_context_t;
 /** How to open a context. Fill it with wireup_config_init(), then change what you want. */
 typedef struct wireup_config {
   size_t struct_size;
-  /** "name" or "name:port"; NULL or "": the environment's WIREUP_DEVICE, else the nearest ACTIVE
-   * port. */
+  /** "name" or "name:port"; NULL or "": the setting `device` (WIREUP_DEVICE, wireup.conf), else the
+   * nearest ACTIVE port. */
   const char* device;
   uint32_t flags; /**< WIREUP_FLAG_... */
-  /** Partition to use; 0: the first of the port's table that has full membership, else its
-   * first. */
+  /** Partition to use; 0: the setting `pkey`, else the first of the port's table that has full
+   * membership, else its first. */
   uint16_t pkey;
   /** Transport retries of the queue pairs, 0 to 7; 7 for RNR means without end. */
   uint8_t retry_count;

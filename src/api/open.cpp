@@ -1,22 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The composition root: the one place that knows all parts.
-#include <cstdlib>
-#include <string_view>
+#include <unistd.h>
+
 #include <utility>
 
 #include "api/context.hpp"
 #include "api/convert.hpp"
 #include "pmix/driver/pmix_exchange.hpp"
+#include "settings/settings.hpp"
 
 namespace wireup::api {
 namespace {
 
-std::string_view device_of(const wireup_config_t& config) {
-  if (config.device != nullptr && *config.device != '\0') {
-    return config.device;
+/// What the file and the environment say, and over it what the caller says.
+Result<settings::Settings> settings_of(const wireup_config_t& config) {
+  auto loaded = settings::load();
+  // A value that is left out in silence would be looked for at the wrong place.
+  if (!loaded.problems.empty()) {
+    return fail(loaded.problems.front());
   }
-  const char* from_environment = std::getenv("WIREUP_DEVICE");
-  return from_environment != nullptr ? from_environment : "";
+  if (config.device != nullptr && *config.device != '\0') {
+    if (auto set = loaded.settings.set(settings::Id::Device, config.device,
+                                       settings::Origin::Caller, "wireup_config_t.device");
+        !set) {
+      return fail(set.error());
+    }
+  }
+  return std::move(loaded.settings);
 }
 
 Result<> check(const wireup_config_t& config) {
@@ -45,7 +55,11 @@ Result<std::unique_ptr<conn::Driver>> open_driver(const wireup_config_t& config)
   if (auto done = check(config); !done) {
     return fail(done.error());
   }
-  const auto selector = verbs::PortSelector::parse(device_of(config));
+  const auto settings = settings_of(config);
+  if (!settings) {
+    return fail(settings.error());
+  }
+  const auto selector = verbs::PortSelector::parse(settings->device());
   if (!selector) {
     return fail(selector.error());
   }
@@ -55,9 +69,7 @@ Result<std::unique_ptr<conn::Driver>> open_driver(const wireup_config_t& config)
   }
 
   conn::Options options;
-  if (config.pkey != 0) {
-    options.pkey = PKey(config.pkey);
-  }
+  options.pkey = config.pkey != 0 ? PKey(config.pkey) : settings->pkey();
   options.send_depth = config.send_depth;
   options.receive_depth = config.receive_depth;
   options.max_sge = config.max_sge;
@@ -83,7 +95,11 @@ Result<std::unique_ptr<conn::Driver>> open_driver(const wireup_config_t& config)
 
   conn::NodePathOptions path_options;
   path_options.pkey = *pkey;
-  path_options.may_resolve = (config.flags & WIREUP_FLAG_NO_RESOLVER) == 0;
+  path_options.may_resolve =
+      settings->may_resolve() && (config.flags & WIREUP_FLAG_NO_RESOLVER) == 0;
+  path_options.directory = settings->runtime_directory(geteuid());
+  path_options.cache_directory = settings->cache_directory();
+  path_options.cache_entries = settings->cache_entries();
   auto paths = conn::open_node_paths(path_options, port->info);
   if (!paths) {
     return fail(paths.error());

@@ -40,6 +40,9 @@ Result<std::unique_ptr<PathSource>> open_node_paths(const NodePathOptions& optio
   acm::NodeClientOptions client_options;
   client_options.pkey = options.pkey;
   client_options.may_resolve = options.may_resolve;
+  client_options.directory = options.directory;
+  client_options.cache_directory = options.cache_directory;
+  client_options.cache_entries = options.cache_entries;
   auto client = acm::NodeClient::open(client_options, port);
   if (!client) {
     return fail(client.error());

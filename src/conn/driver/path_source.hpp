@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "acm/engine/path.hpp"
 #include "base/result.hpp"
@@ -38,6 +40,10 @@ struct NodePathOptions {
   PKey pkey{0xFFFF};
   /// May this process become the node's resolver?
   bool may_resolve = true;
+  /// As acm::NodeClientOptions.
+  std::string directory;
+  std::string cache_directory = "/dev/shm";
+  std::uint32_t cache_entries = 16384;
 };
 
 /// The node's cache and resolver. Errors as acm::NodeClient::open.

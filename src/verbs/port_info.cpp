@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/port_info.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace wireup::verbs {
@@ -29,6 +30,17 @@ Result<PKey> PortInfo::table_pkey(PKey wanted) const {
                             name().data(), wanted.value()));
   }
   return pkeys[*index];
+}
+
+std::optional<std::uint16_t> PortInfo::usual_pkey_index() const noexcept {
+  const auto is_used = [](PKey pkey) { return pkey.partition() != 0; };
+  const auto is_full = [&](PKey pkey) { return is_used(pkey) && pkey.is_full_member(); };
+  auto found = std::find_if(pkeys.begin(), pkeys.end(), is_full);
+  if (found == pkeys.end()) {
+    found = std::find_if(pkeys.begin(), pkeys.end(), is_used);
+  }
+  return found == pkeys.end() ? std::nullopt
+                              : std::optional(static_cast<std::uint16_t>(found - pkeys.begin()));
 }
 
 std::array<char, 96> PortInfo::name() const noexcept {

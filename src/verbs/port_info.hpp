@@ -46,6 +46,9 @@ struct PortInfo {
   /// The P_Key as it stands there, where its membership may differ. Errc::InvalidArgument: it does
   /// not.
   [[nodiscard]] Result<PKey> table_pkey(PKey wanted) const;
+  /// The one to use when nobody wishes another: the first of the table with full membership, else
+  /// the first that is used.
+  [[nodiscard]] std::optional<std::uint16_t> usual_pkey_index() const noexcept;
   /// "softhca0 port 1", for messages.
   [[nodiscard]] std::array<char, 96> name() const noexcept;
 };

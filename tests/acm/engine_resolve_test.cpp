@@ -306,6 +306,25 @@ TEST(AcmResolve, PathsExpireAndFailedOnesAreForgotten) {
   EXPECT_FALSE(fabric->nodes[0]->engine.poll_timeout().has_value()) << "a timer was left";
 }
 
+TEST(AcmResolve, WhatWasLearnedIsForgottenOnDemandAndLearnedAgain) {
+  Fabric fabric(1);
+  fabric.add(node_port(0, mad::kRate40, mad::kMtu4096), quiet());
+  fabric.add(node_port(1, mad::kRate40, mad::kMtu4096), quiet());
+  fabric.net.run_for(milliseconds(100));
+  ASSERT_TRUE(fabric.resolve(0, 1, kLimit));
+  fabric.net.run_for(milliseconds(1));
+  Engine& engine = fabric.nodes[0]->engine;
+  ASSERT_TRUE(engine.path(node_address(1)).has_value());
+  engine.forget_learned();
+  EXPECT_FALSE(engine.path(node_address(1)).has_value());
+  EXPECT_EQ(engine.entries(), 0U);
+  // The groups are joined still: it is asked at once.
+  EXPECT_TRUE(engine.is_ready());
+  ASSERT_TRUE(fabric.resolve(0, 1, kLimit));
+  fabric.net.run_for(milliseconds(1));
+  EXPECT_TRUE(engine.path(node_address(1)).has_value());
+}
+
 TEST(AcmResolve, EntriesAreBounded) {
   Config config = quiet();
   config.max_entries = 8;

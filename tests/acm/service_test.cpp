@@ -57,7 +57,7 @@ ServiceReply good_reply() {
 }
 
 TEST(ServiceMessage, RequestsComeBack) {
-  for (const ServiceOp op : {ServiceOp::Resolve, ServiceOp::PathFailed}) {
+  for (const ServiceOp op : {ServiceOp::Resolve, ServiceOp::PathFailed, ServiceOp::Flush}) {
     const ServiceRequest request{op, sample_question(), Instant(seconds(12))};
     const auto decoded = decode_request(encode(request));
     ASSERT_TRUE(decoded.has_value());

@@ -123,8 +123,9 @@ class Scan:
         if top == "tools":
             if of_softhca:
                 return "product code does not know softhca"
-            if of_src and not target.startswith(("base/", "api/", "acm/server/")):
-                return "tools may use src/api and src/acm/server only"
+            if of_src and not target.startswith(
+                    ("base/", "mad/", "settings/", "api/", "acm/client/", "acm/server/")):
+                return "tools may use src/api, src/settings, src/acm/client and src/acm/server only"
             return None
         # examples and the adapters
         if of_src or of_softhca:

@@ -146,6 +146,10 @@ void AcmPort::set_locals(const std::vector<mad::AcmAddress>& locals, Instant now
   drain(now);
 }
 
+void AcmPort::forget_learned() {
+  engine_->forget_learned();
+}
+
 void AcmPort::progress(Instant now) {
   const verbs::PortNews news = port_events_->take();
   if (news.has_changed || next_look_ <= now) {

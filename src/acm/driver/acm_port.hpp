@@ -46,6 +46,8 @@ class AcmPort {
   void path_failed(const mad::AcmAddress& address);
   /// The names and IP addresses answered for changed.
   void set_locals(const std::vector<mad::AcmAddress>& locals, Instant now);
+  /// Everything learned is void; what is being asked for goes on.
+  void forget_learned();
 
   /// A path query of a user, past everything known: SubnAdmGet with this record and component mask.
   /// One SaAnswer with the id that is returned follows.

@@ -5,11 +5,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+
+#include "base/text.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -139,6 +142,74 @@ Result<NodeDirectory> NodeDirectory::public_names(const std::string& directory, 
     return fail(checked.error());
   }
   return result;
+}
+
+namespace {
+
+/// Takes `prefix` away from the front of `text`, if it is there.
+bool take(std::string_view& text, std::string_view prefix) noexcept {
+  if (!text.starts_with(prefix)) {
+    return false;
+  }
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+/// Takes a number away from the front of `text`: exactly `digits` hexadecimal ones, or all decimal
+/// ones where that is 0.
+std::optional<std::uint64_t> take_number(std::string_view& text, std::size_t digits) noexcept {
+  const std::size_t size =
+      digits != 0 ? digits : std::min(text.find_first_not_of("0123456789"), text.size());
+  if (size == 0 || text.size() < size) {
+    return std::nullopt;
+  }
+  const auto number =
+      digits != 0 ? parse_hexadecimal(text.substr(0, size)) : parse_decimal(text.substr(0, size));
+  text.remove_prefix(size);
+  return number;
+}
+
+/// "acm1-<GUID>-<partition>", as NodeDirectory::open() writes it.
+std::optional<LockName> take_base(std::string_view& text) noexcept {
+  if (!take(text, "acm1-")) {
+    return std::nullopt;
+  }
+  const auto guid = take_number(text, 16);
+  if (!guid.has_value() || !take(text, "-")) {
+    return std::nullopt;
+  }
+  const auto partition = take_number(text, 4);
+  if (!partition.has_value()) {
+    return std::nullopt;
+  }
+  return LockName{Guid(*guid), static_cast<std::uint16_t>(*partition)};
+}
+
+}  // namespace
+
+std::optional<CacheName> parse_cache_name(std::string_view name) noexcept {
+  std::optional<std::uint32_t> uid;
+  if (take(name, "wireup-")) {
+    const auto number = take_number(name, 0);
+    if (!number.has_value() || *number > UINT32_MAX || !take(name, "-")) {
+      return std::nullopt;
+    }
+    uid = static_cast<std::uint32_t>(*number);
+  }
+  const auto base = take_base(name);
+  if (!base.has_value() || !take(name, uid.has_value() ? "." : ".cache.")) {
+    return std::nullopt;
+  }
+  const auto epoch = take_number(name, 0);
+  if (!epoch.has_value() || !name.empty()) {
+    return std::nullopt;
+  }
+  return CacheName{uid, base->port_guid, base->partition, *epoch};
+}
+
+std::optional<LockName> parse_lock_name(std::string_view name) noexcept {
+  const auto base = take_base(name);
+  return base.has_value() && name == ".lock" ? base : std::nullopt;
 }
 
 std::string NodeDirectory::socket_path(std::uint64_t epoch) const {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
@@ -46,5 +48,26 @@ class NodeDirectory {
   std::string base_;
   std::string cache_base_;
 };
+
+/// What the name of a cache file, without its directory, says.
+struct CacheName {
+  /// Whose; nothing: everybody's to read.
+  std::optional<std::uint32_t> uid;
+  Guid port_guid;
+  std::uint16_t partition = 0;
+  std::uint64_t epoch = 0;
+  friend bool operator==(const CacheName&, const CacheName&) noexcept = default;
+};
+/// Nothing when cache_path() makes no such name.
+[[nodiscard]] std::optional<CacheName> parse_cache_name(std::string_view name) noexcept;
+
+/// What the name of a lock file, without its directory, says.
+struct LockName {
+  Guid port_guid;
+  std::uint16_t partition = 0;
+  friend bool operator==(const LockName&, const LockName&) noexcept = default;
+};
+/// Nothing when lock_path() makes no such name.
+[[nodiscard]] std::optional<LockName> parse_lock_name(std::string_view name) noexcept;
 
 }  // namespace wireup::acm

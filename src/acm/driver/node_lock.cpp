@@ -15,6 +15,8 @@ constexpr std::size_t kFileSize = 4096;
 /// Epochs beyond this do not fit a lock's offset; 2^40 take-overs will not happen, but the number
 /// comes from a file.
 constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << 40U) - 1;
+/// Resolvers beat four times a second.
+constexpr Duration kLately = std::chrono::seconds(2);
 
 Duration silence_of(const NodeLockState& state, Instant now) noexcept {
   const std::int64_t last = state.last_beat.load(std::memory_order_acquire);
@@ -24,6 +26,16 @@ Duration silence_of(const NodeLockState& state, Instant now) noexcept {
     return Duration::max();
   }
   return now > at ? now - at : Duration::zero();
+}
+
+/// Whether anybody else holds this byte.
+bool is_taken(int fd, std::uint64_t place) noexcept {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(place);
+  lock.l_len = 1;
+  return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 /// The file of the lock itself, where that of the state is everybody's to read.
@@ -70,6 +82,27 @@ Result<NodeLock> NodeLock::open(const std::string& path, Audience audience) {
     lock.fd_ = std::move(*owner);
   }
   return lock;
+}
+
+Result<NodeLock::Status> NodeLock::status(const std::string& path, Instant now) {
+  const auto state = NodeLockView::open(path);
+  if (!state) {
+    return fail(state.error());
+  }
+  Status status;
+  status.epoch = state->epoch();
+  status.silence = state->silence(now);
+  const std::string owner = path + ".owner";
+  const bool is_public = access(owner.c_str(), F_OK) == 0;
+  const auto fd = open_trusted(is_public ? owner : path, O_RDONLY);
+  if (fd) {
+    status.is_held = is_taken(fd->value(), status.epoch);
+    status.is_service = is_public ? status.is_held : is_taken(fd->value(), kServicePlace);
+  } else {
+    status.is_held = status.silence <= kLately;
+    status.is_service = is_public && status.is_held;
+  }
+  return status;
 }
 
 std::uint64_t NodeLock::epoch() const noexcept {

@@ -21,6 +21,8 @@ struct NodeLockState {
   std::atomic<std::int64_t> last_beat;
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+/// No epoch gets this far: the place in the lock file that tells services of this node apart.
+inline constexpr std::uint64_t kServicePlace = std::uint64_t{1} << 40U;
 
 /// Who is the node's resolver: a lock, an epoch and a heartbeat in one small shared file.
 ///
@@ -44,6 +46,21 @@ class NodeLock {
   [[nodiscard]] std::uint64_t epoch() const noexcept;
   /// Ends `epoch`, if it is still the current one, and starts the next.
   void end_epoch(std::uint64_t epoch) noexcept;
+
+  /// What can be seen without taking part. Nothing is made.
+  struct Status {
+    std::uint64_t epoch = 0;
+    /// Some process is the resolver.
+    bool is_held = false;
+    /// It is a service.
+    bool is_service = false;
+    /// As silence().
+    Duration silence{};
+  };
+  /// Who may read a public lock but not its `.owner` judges by the last beat whether it is held.
+  /// Errc::NotFound: no process of this user was a resolver here. Errc::NoPermission: another
+  /// user's.
+  [[nodiscard]] static Result<Status> status(const std::string& path, Instant now);
 
   /// Takes the lock of the epoch; false when another process, or another NodeLock, holds it.
   [[nodiscard]] Result<bool> try_lock(std::uint64_t epoch);

@@ -381,6 +381,10 @@ void PortResolver::handle_requests(Instant now) {
     }
     if (request->request.op == ServiceOp::Resolve) {
       handle_resolve(*request, now);
+    } else if (request->request.op == ServiceOp::Flush) {
+      if (has_port() && (request->user == 0 || request->user == geteuid())) {
+        flush(now);
+      }
     } else if (has_port() && failure_reports_.allow(request->user, now)) {
       const PathKey& key = request->request.question.key;
       cache_->remove_paths(key);
@@ -429,6 +433,16 @@ void PortResolver::handle_resolve(const RankServer::Request& request, Instant no
     });
   }
   start({waiter, asked, waiter.deadline}, now);
+}
+
+void PortResolver::flush(Instant now) {
+  if (port_ != nullptr) {
+    // Its event empties the cache and reads the preloaded files again.
+    port_->forget_learned();
+    return;
+  }
+  cache_->invalidate(basis());
+  read_preloads(now);
 }
 
 void PortResolver::forget_gone() {

@@ -141,6 +141,7 @@ class PortResolver {
   [[nodiscard]] Result<> open_cache();
   void handle_requests(Instant now);
   void handle_resolve(const RankServer::Request& request, Instant now);
+  void flush(Instant now);
   void forget_gone();
   void handle_events(Instant now);
   void handle_learned(const PathLearned& learned, Instant now);

@@ -158,7 +158,8 @@ Result<ServiceRequest> decode_request(std::span<const std::uint8_t> bytes) noexc
   }
   const auto op = static_cast<std::uint8_t>(load_be(bytes, kOp, 1));
   if (op != static_cast<std::uint8_t>(ServiceOp::Resolve) &&
-      op != static_cast<std::uint8_t>(ServiceOp::PathFailed)) {
+      op != static_cast<std::uint8_t>(ServiceOp::PathFailed) &&
+      op != static_cast<std::uint8_t>(ServiceOp::Flush)) {
     return fail(Error::make(Errc::Malformed, "request to the resolver with operation %u", op));
   }
   const std::uint64_t deadline = load_be(bytes, kDeadline, 8);

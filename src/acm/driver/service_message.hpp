@@ -19,7 +19,9 @@ namespace wireup::acm {
 // Messages between a rank and the node's resolver, one a packet of a seqpacket socket. They never
 // leave the node, but are checked like everything that comes from a socket. Big-endian.
 
-enum class ServiceOp : std::uint8_t { Resolve = 1, PathFailed = 2, Resolved = 0x81 };
+/// Flush makes the whole cache void, and has no reply: the cache's generation tells. Only of root
+/// and the resolver's user.
+enum class ServiceOp : std::uint8_t { Resolve = 1, PathFailed = 2, Flush = 3, Resolved = 0x81 };
 
 /// What a rank asks for: a key, or an address (a name, say) whose GID it does not know. Then the
 /// key's DGID is zero, and the answer's path tells it.

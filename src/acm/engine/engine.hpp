@@ -62,6 +62,8 @@ class Engine {
   /// A user found that the path of this address does not work: forgets it, with everything else
   /// that is known of the port behind it.
   void path_failed(const mad::AcmAddress& address);
+  /// Everything learned is void; what is being asked for goes on.
+  void forget_learned();
   /// The names and IP addresses answered for changed. Who waits for one that is ours now is told.
   void set_locals(const std::vector<mad::AcmAddress>& locals);
   /// The port has another GID, LID, P_Key, rate or queue pair: everything learned is void, the
@@ -123,7 +125,6 @@ class Engine {
   // engine.cpp
   void groups_changed(Instant now);
   void announce(Instant now);
-  void forget_learned();
   void answer_locals();
   [[nodiscard]] PathLearned local_learned(const Target& target) const noexcept;
   [[nodiscard]] bool is_local(const mad::AcmAddress& address) const noexcept {

@@ -16,10 +16,11 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
-#include "acm/libibacm/local_port.hpp"
-#include "acm/libibacm/own_question.hpp"
-#include "acm/libibacm/service_call.hpp"
+#include "acm/client/local_port.hpp"
+#include "acm/client/own_question.hpp"
+#include "acm/client/service_call.hpp"
 #include "base/clock.hpp"
 
 namespace {
@@ -126,18 +127,9 @@ int ask(const ClientRequest::Body& body, Instant until, mad::PathRecord& found,
 }
 
 std::uint8_t gid_index_of(const LocalPort& port, const Gid& gid) {
-  ibv_port_attr attr{};
-  if (ibv_query_port(port.device.raw(), port.info.port, &attr) != 0) {
-    return verbs::kIbGidIndex;
-  }
-  for (int i = 0; i < attr.gid_tbl_len && i < 256; ++i) {
-    ibv_gid entry{};
-    if (ibv_query_gid(port.device.raw(), port.info.port, i, &entry) == 0 &&
-        std::equal(gid.bytes().begin(), gid.bytes().end(), std::begin(entry.raw))) {
-      return static_cast<std::uint8_t>(i);
-    }
-  }
-  return verbs::kIbGidIndex;
+  const std::vector<Gid> gids = gids_of(port);
+  const auto found = std::find(gids.begin(), gids.end(), gid);
+  return found == gids.end() ? verbs::kIbGidIndex : static_cast<std::uint8_t>(found - gids.begin());
 }
 
 /// The reverse of ib_acm_convert_to_path().

@@ -18,8 +18,6 @@ namespace {
 constexpr Duration kStartInterval = std::chrono::seconds(1);
 /// Resolvers of ranks look five times a second whether the node has a service now (resolver.cpp).
 constexpr Duration kStepDown = std::chrono::milliseconds(500);
-/// No epoch gets this far: the place in the lock file that tells services of this node apart.
-constexpr std::uint64_t kServicePlace = std::uint64_t{1} << 40U;
 
 }  // namespace
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text_file.hpp"
+#include "acm/client/local_port.hpp"
 #include "acm/files/options.hpp"
 #include "acm/files/port_addresses.hpp"
-#include "verbs/device.hpp"
+#include "base/text_file.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -85,26 +85,8 @@ std::string short_host_name() {
   return std::string(whole.substr(0, whole.find('.')));
 }
 
-/// Every InfiniBand port of this host.
-std::vector<verbs::PortInfo> find_ports() {
-  std::vector<verbs::PortInfo> found;
-  for (const std::string& name : verbs::Device::names()) {
-    const auto device = verbs::Device::open(name);
-    if (!device) {
-      continue;  // the others are served all the same
-    }
-    for (unsigned number = 1; number <= device->limits().port_count; ++number) {
-      auto info = device->query_port(static_cast<std::uint8_t>(number));
-      if (info && info->link_layer == verbs::LinkLayer::InfiniBand) {
-        found.push_back(std::move(*info));
-      }
-    }
-  }
-  return found;
-}
-
 void serve_all(ServiceSetup& setup, const Common& common) {
-  const std::vector<verbs::PortInfo> found = find_ports();
+  const std::vector<verbs::PortInfo> found = infiniband_ports();
   auto first = std::find_if(found.begin(), found.end(),
                             [](const verbs::PortInfo& info) { return info.active; });
   first = first == found.end() ? found.begin() : first;

@@ -19,16 +19,11 @@ Result<PKey> choose_pkey(const verbs::PortInfo& port, std::optional<PKey> wanted
   if (wanted.has_value()) {
     return port.table_pkey(*wanted);
   }
-  const auto is_used = [](PKey pkey) { return pkey.partition() != 0; };
-  const auto is_full = [&](PKey pkey) { return is_used(pkey) && pkey.is_full_member(); };
-  auto found = std::find_if(port.pkeys.begin(), port.pkeys.end(), is_full);
-  if (found == port.pkeys.end()) {
-    found = std::find_if(port.pkeys.begin(), port.pkeys.end(), is_used);
-  }
-  if (found == port.pkeys.end()) {
+  const auto index = port.usual_pkey_index();
+  if (!index.has_value()) {
     return fail(Error::make(Errc::NoDevice, "%s has an empty P_Key table", port.name().data()));
   }
-  return *found;
+  return port.pkeys[*index];
 }
 
 }  // namespace wireup::conn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "acm/libibacm/service_call.hpp"
+#include "acm/client/service_call.hpp"
 
 #include <poll.h>
 

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "command.hpp"
+#include "common.hpp"
 
 namespace {
 
@@ -14,7 +15,16 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   wireup::tool::Action action;
   wireup::tool::add_serve(app, action);
-  CLI11_PARSE(app, argc, argv);
+  wireup::tool::add_resolve(app, action);
+  wireup::tool::add_verify(app, action);
+  wireup::tool::add_cache(app, action);
+  wireup::tool::add_doctor(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& wrong) {
+    // Help is no error.
+    return app.exit(wrong) == 0 ? 0 : wireup::tool::kUnable;
+  }
   return action();
 }
 

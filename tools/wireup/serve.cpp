@@ -24,13 +24,15 @@
 #include "base/unique_fd.hpp"
 #include "command.hpp"
 #include "serve_privileges.hpp"
+#include "settings/settings.hpp"
 
 namespace wireup::tool {
 namespace {
 
 struct Options {
   acm::ServiceFiles files;
-  std::string socket = acm::kClientSocketPath;
+  /// Empty: the settings' one.
+  std::string socket;
   /// Empty: as it is started.
   std::string user;
   bool keeps_privileges = false;
@@ -120,13 +122,23 @@ Result<Bounds> find_bounds() {
   return bounds;
 }
 
+/// What the settings and the machine say for all ports.
+struct Plan {
+  settings::Settings settings;
+  std::string socket;
+  Bounds bounds;
+};
+
 /// The ports as they are served: root's service is everybody's.
-std::vector<acm::ServedPort::Options> with_bounds(std::vector<acm::ServedPort::Options> ports,
-                                                  const Bounds& bounds) {
+std::vector<acm::ServedPort::Options> planned(std::vector<acm::ServedPort::Options> ports,
+                                              const Plan& plan) {
   for (acm::ServedPort::Options& port : ports) {
+    port.directory = plan.settings.runtime_directory(geteuid());
+    port.cache_directory = plan.settings.cache_directory();
+    port.cache_entries = plan.settings.cache_entries();
     port.audience = geteuid() == 0 ? acm::Audience::Everybody : acm::Audience::OwnUser;
     acm::RankServerLimits& ranks = port.ranks;
-    ranks.max_ranks = std::min(ranks.max_ranks, bounds.ranks / ports.size());
+    ranks.max_ranks = std::min(ranks.max_ranks, plan.bounds.ranks / ports.size());
     ranks.max_ranks_each_user = geteuid() == 0 ? each_user(ranks.max_ranks) : ranks.max_ranks;
   }
   return ports;
@@ -143,7 +155,7 @@ std::optional<acm::KernelService> open_kernel() {
 }
 
 /// The ports of the files, or of the devices that are there.
-Result<> look_for_ports(const Options& options, const Bounds& bounds, bool is_first_look,
+Result<> look_for_ports(const Options& options, const Plan& plan, bool is_first_look,
                         acm::NodeService& service) {
   const auto setup = acm::read_setup(options.files);
   if (!setup) {
@@ -157,7 +169,8 @@ Result<> look_for_ports(const Options& options, const Bounds& bounds, bool is_fi
     spdlog::info("no InfiniBand port in {}: waiting for one", setup->origin);
     return {};
   }
-  spdlog::info("{} ports of {}, clients at {}", setup->ports.size(), setup->origin, options.socket);
+  spdlog::info("{} ports of {}, clients at {}", setup->ports.size(), setup->origin,
+               plan.socket);
   if (setup->uses_interfaces) {
     if (auto socket = acm::open_route_netlink()) {
       service.watch_interfaces(acm::IpoibWatch(std::move(*socket)));
@@ -165,11 +178,11 @@ Result<> look_for_ports(const Options& options, const Bounds& bounds, bool is_fi
       spdlog::warn("the addresses of IPoIB interfaces are not served: {}", socket.error().what());
     }
   }
-  return service.add_ports(with_bounds(setup->ports, bounds));
+  return service.add_ports(planned(setup->ports, plan));
 }
 
 /// Until a signal.
-Result<> run(const Options& options, const Bounds& bounds, ServePrivileges& privileges,
+Result<> run(const Options& options, const Plan& plan, ServePrivileges& privileges,
              acm::NodeService& service, const UniqueFd& signals) {
   Instant next_look;
   while (!has_signal(signals)) {
@@ -177,7 +190,7 @@ Result<> run(const Options& options, const Bounds& bounds, ServePrivileges& priv
     if (service.ports() == 0 && next_look <= now) {
       const bool is_first_look = next_look == Instant();
       next_look = now + kLookInterval;
-      if (auto looked = look_for_ports(options, bounds, is_first_look, service); !looked) {
+      if (auto looked = look_for_ports(options, plan, is_first_look, service); !looked) {
         return looked;
       }
     }
@@ -199,6 +212,11 @@ int serve(const Options& options) {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "wireup", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   const UniqueFd signals = catch_signals();
+  auto loaded = settings::load();
+  spdlog::set_level(spdlog::level::from_str(loaded.settings.log_level()));
+  for (const Error& problem : loaded.problems) {
+    spdlog::warn("{}", problem.what());
+  }
   auto privileges = ServePrivileges::make(options.user);
   if (!privileges) {
     return report(privileges.error());
@@ -207,14 +225,17 @@ int serve(const Options& options) {
   if (!bounds) {
     return report(bounds.error());
   }
-  auto listener = open_listener(options.socket);
+  const std::string socket =
+      options.socket.empty() ? loaded.settings.service_socket() : options.socket;
+  const Plan plan{std::move(loaded.settings), socket, *bounds};
+  auto listener = open_listener(plan.socket);
   if (!listener) {
     return report(listener.error());
   }
   for (const Error& misled : acm::names_that_mislead(listener->path())) {
     spdlog::warn("{}", misled.what());
   }
-  auto clients = acm::ClientServer::open(std::move(*listener), bounds->clients);
+  auto clients = acm::ClientServer::open(std::move(*listener), plan.bounds.clients);
   if (!clients) {
     return report(clients.error());
   }
@@ -226,7 +247,7 @@ int serve(const Options& options) {
     return report(done.error());
   }
   acm::NodeService service(std::move(*clients), std::move(kernel));
-  if (auto done = run(options, *bounds, *privileges, service, signals); !done) {
+  if (auto done = run(options, plan, *privileges, service, signals); !done) {
     return report(done.error());
   }
   spdlog::info("ending");
@@ -243,7 +264,8 @@ void add_serve(CLI::App& app, Action& action) {
                       "options in ibacm's format (/etc/rdma/ibacm_opts.cfg, if there)");
   command->add_option("--addresses", options->files.addresses,
                       "names and addresses in ibacm's format (/etc/rdma/ibacm_addr.cfg, if there)");
-  command->add_option("--socket", options->socket, "where clients connect")->capture_default_str();
+  command->add_option("--socket", options->socket,
+                      "where clients connect (setting service_socket)");
   CLI::Option* user =
       command->add_option("--user", options->user, "run as this user once all ports are open");
   command

@@ -245,8 +245,8 @@ class Life(ManagementTest):
             peer.end()
 
 
-class Preloaded(ManagementTest):
-    """Paths and names from files: nobody is asked, not even the SA, and the peer runs no ACM."""
+class PreloadedFiles(ManagementTest):
+    """A service on H1 that has paths and names from files."""
 
     options = ("--hosts", 2)
 
@@ -279,6 +279,10 @@ class Preloaded(ManagementTest):
 
     def wait_for_service(self, service: Background) -> None:
         self.eventually(lambda: "serving softhca0" in service.output, "the port is served")
+
+
+class Preloaded(PreloadedFiles):
+    """Nobody is asked, not even the SA, and the peer runs no ACM."""
 
     def test_all_kinds_of_addresses(self) -> None:
         with tempfile.TemporaryDirectory(prefix="wireup-preload-") as place:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `wireup cache`: what the node cache holds, how large it is, and emptying it.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <functional>

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `wireup resolve`: paths to names, IP addresses, GIDs and LIDs.
-#include <unistd.h>
-
 #include <chrono>
 #include <memory>
 #include <string>

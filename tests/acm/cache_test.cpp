@@ -111,6 +111,27 @@ TEST_F(NodeCacheTest, UpdatesInPlaceAndRemoves) {
   EXPECT_EQ(cache.size().entries, 0U);
 }
 
+TEST_F(NodeCacheTest, CountsWhatAReaderWouldSeeChange) {
+  CacheWriter cache = writer();
+  const CacheReader readers = reader();
+  std::uint64_t before = readers.changes();
+  const auto changed = [&] {
+    return readers.changes() != std::exchange(before, readers.changes());
+  };
+  cache.store(key_of(1), record_of(key_of(1), 7), PathOrigin::AcmMulticast, kNow);
+  EXPECT_FALSE(changed()) << "nobody has read it before";
+  cache.store(key_of(1), record_of(key_of(1), 7), PathOrigin::SaQuery, kNow + seconds(1));
+  EXPECT_FALSE(changed()) << "the same path again";
+  cache.store(key_of(1), record_of(key_of(1), 8), PathOrigin::SaQuery, kNow + seconds(2));
+  EXPECT_TRUE(changed()) << "another path";
+  EXPECT_FALSE(cache.remove(key_of(2)));
+  EXPECT_FALSE(changed()) << "nothing was there";
+  EXPECT_TRUE(cache.remove(key_of(1)));
+  EXPECT_TRUE(changed()) << "removed";
+  const CacheWriter next = writer(true);
+  EXPECT_TRUE(changed()) << "the former writer may have died before it counted";
+}
+
 TEST_F(NodeCacheTest, KeysAreFoundAfterNeighboursAreRemoved) {
   CacheWriter cache = writer();
   const CacheReader readers = reader();

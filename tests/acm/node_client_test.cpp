@@ -98,6 +98,13 @@ TEST_F(NodeClientTest, TheOwnPortIsLocal) {
   const auto resolution = client.poll_resolution();
   ASSERT_TRUE(resolution.has_value() && resolution->path.has_value());
   EXPECT_EQ(resolution->key, key);
+
+  verbs::PortInfo moved = fake_port();
+  moved.lid = Lid(70);
+  client.port_changed(moved);
+  EXPECT_EQ(client.lookup(key)->record.dlid, Lid(70));
+  client.path_failed(key);
+  EXPECT_TRUE(client.lookup(key).has_value()) << "nobody but the port says how it reaches itself";
 }
 
 TEST_F(NodeClientTest, OneResolverAndItSaysWhyItCannot) {
@@ -187,17 +194,25 @@ TEST_F(NodeClientTest, ReadsTheNodesCache) {
   EXPECT_FALSE(reader.lookup(with_sl).has_value()) << "an SL is a demand";
   EXPECT_FALSE(reader.lookup(key_to(3)).has_value()) << "too old";
 
-  // Whoever keeps a path sees at once that the cache was emptied.
-  const ResolvedPath kept = *reader.lookup(key_to(2));
-  EXPECT_TRUE(reader.is_current(kept));
-  EXPECT_TRUE(reader.is_current(*reader.lookup(key_to(0x1234)))) << "the own port's";
-  auto writer =
-      CacheWriter::open({names->cache_path(0), 64, {fake_port().gid, Lid(7), Lid(1)}, true});
-  ASSERT_TRUE(writer.has_value());
-  EXPECT_TRUE(reader.is_current(kept)) << "a successor that keeps what is true";
-  writer->invalidate({fake_port().gid, Lid(8), Lid(1)});
-  EXPECT_FALSE(reader.is_current(kept));
-  EXPECT_FALSE(reader.lookup(key_to(2)).has_value());
+  const CacheVersion version = reader.version();
+  EXPECT_EQ(version.epoch, 0U);
+  EXPECT_NE(version.generation, 0U);
+  {
+    auto cache =
+        CacheWriter::open({names->cache_path(0), 64, {fake_port().gid, Lid(7), Lid(1)}, true});
+    ASSERT_TRUE(cache.has_value());
+    cache->remove(key_to(3));
+    cache->invalidate({fake_port().gid, Lid(7), Lid(2)});
+    EXPECT_EQ(reader.version().generation, cache->generation());
+    cache->store(stored, record, PathOrigin::AcmMulticast, monotonic_now());
+  }
+  EXPECT_NE(reader.version().generation, version.generation);
+  EXPECT_NE(reader.version().changes, version.changes);
+
+  // Whether or not its resolver has removed it already.
+  EXPECT_TRUE(reader.lookup(key_to(2)).has_value());
+  reader.path_failed(key_to(2));
+  EXPECT_FALSE(reader.lookup(key_to(2)).has_value()) << "it has just failed";
 }
 
 TEST_F(NodeClientTest, ForeignKeysAreRefused) {

@@ -19,11 +19,12 @@ inline constexpr std::uint32_t kProbeWindow = 16;
 inline constexpr std::uint32_t kMinCacheSlots = 64;
 inline constexpr std::uint32_t kMaxCacheSlots = 1U << 24U;
 
-/// Words of a slot's contents. 0 to 7: the path record as on the wire. 8: service id of the key.
-/// 9: when it was stored, nanoseconds of CLOCK_MONOTONIC. 10, from the most significant bit: P_Key
-/// of the key (16 bits), SL of the key (5 bits, 0x1F = none asked for), origin (4 bits), number of
-/// the path (6 bits), direction (1 bit), generation (32 bits).
+/// Words of a slot's contents. 0 to kRecordWords - 1: the path record as on the wire. 8: service id
+/// of the key. 9: when it was stored, nanoseconds of CLOCK_MONOTONIC. 10, from the most significant
+/// bit: P_Key of the key (16 bits), SL of the key (5 bits, 0x1F = none asked for), origin (4 bits),
+/// number of the path (6 bits), direction (1 bit), generation (32 bits).
 inline constexpr std::size_t kSlotWords = 11;
+inline constexpr std::size_t kRecordWords = 8;
 
 /// One entry, guarded by `sequence`: 0 never used, odd while it is written, else even. A slot that
 /// was used once never becomes 0 again, so a search may stop at the first 0.
@@ -46,7 +47,10 @@ struct CacheHeader {
   std::atomic<std::uint32_t> reserved;
   /// Hash of what the entries depend on: boot, port GID and LID, SM LID.
   std::atomic<std::uint64_t> basis;
-  std::array<std::atomic<std::uint64_t>, 4> spare;
+  /// Grows when a path was removed or became another within a generation, so that who has read one
+  /// need not read it again while nothing has changed.
+  std::atomic<std::uint64_t> changes;
+  std::array<std::atomic<std::uint64_t>, 3> spare;
 };
 static_assert(sizeof(CacheHeader) == 64);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

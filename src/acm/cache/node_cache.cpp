@@ -53,6 +53,15 @@ Result<std::uint32_t> check_header(const CacheHeader& header, std::size_t size,
   return slots;
 }
 
+/// After the slot was written: who sees the new count sees the new slot.
+void count_change(const Mapping& mapping) noexcept {
+  header_of(mapping).changes.fetch_add(1, std::memory_order_release);
+}
+
+bool is_same_record(const SlotWords& a, const SlotWords& b) noexcept {
+  return std::equal(a.begin(), a.begin() + kRecordWords, b.begin());
+}
+
 struct OpenCache {
   Mapping mapping;
   std::uint32_t slots = 0;
@@ -253,6 +262,10 @@ std::vector<CachedPath> CacheReader::entries(Instant now) const {
   return found;
 }
 
+std::uint64_t CacheReader::changes() const noexcept {
+  return header_of(mapping_).changes.load(std::memory_order_acquire);
+}
+
 Result<CacheWriter> CacheWriter::open(const Options& options) {
   const std::uint64_t basis = options.basis.hash();
   const std::uint32_t slots =
@@ -289,6 +302,8 @@ void CacheWriter::repair() noexcept {
       ++repaired_;
     }
   }
+  // A former writer may have been killed between a change and its count.
+  count_change(mapping_);
 }
 
 void CacheWriter::store(const PathKey& key, const mad::PathRecord& record, PathOrigin origin,
@@ -318,6 +333,9 @@ void CacheWriter::store(const PathKey& key, const mad::PathRecord& record, PathO
     }
     if (holds(*held, wanted)) {
       write_slot(slot, words);
+      if (!is_same_record(*held, words)) {
+        count_change(mapping_);
+      }
       return;
     }
     if (slot_generation(*held) != current) {
@@ -354,6 +372,7 @@ bool CacheWriter::remove(const PathKey& key) noexcept {
     return false;
   }
   write_slot(*found->slot, SlotWords{});
+  count_change(mapping_);
   return true;
 }
 

@@ -64,6 +64,9 @@ class CacheReader {
   /// Paths of another generation are void: one load tells whether a path that was looked up before
   /// still counts, unless it alone was removed.
   [[nodiscard]] std::uint32_t generation() const noexcept;
+  /// Read it before a lookup: while it and the generation stay the same, so does every path that
+  /// was found, but for those that made room for others.
+  [[nodiscard]] std::uint64_t changes() const noexcept;
   [[nodiscard]] std::uint32_t capacity() const noexcept { return slots_; }
   /// Counted by a walk over all slots.
   [[nodiscard]] CacheSize size() const noexcept;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <deque>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "acm/cache/node_cache.hpp"
@@ -73,6 +74,8 @@ struct NodeClient::State {
   /// The socket's queue was full: it is watched for room.
   bool wants_room = false;
   std::map<RankQuestion, Pending> pending;
+  /// Paths that failed here: the resolver may not have removed them yet, so they are asked for.
+  std::set<PathKey> distrusted;
   std::deque<Resolution> done;
   Instant next_connect;
   /// Since when nobody listens.
@@ -430,6 +433,9 @@ void NodeClient::State::request(const RankQuestion& asked, const RankQuestion& w
 void NodeClient::State::finish(std::map<RankQuestion, Pending>::iterator at,
                                const Result<ResolvedPath>& path) {
   done.push_back({at->second.asked.key, at->second.asked.address, path});
+  if (path) {
+    distrusted.erase(at->first.key);
+  }
   pending.erase(at);
 }
 
@@ -499,6 +505,9 @@ std::optional<ResolvedPath> NodeClient::lookup(const PathKey& key) const {
   if (!state_->cache.has_value() || state_->epoch != state_->current_epoch()) {
     return std::nullopt;
   }
+  if (!state_->distrusted.empty() && state_->distrusted.contains(*wanted)) {
+    return std::nullopt;
+  }
   const Instant now = monotonic_now();
   auto path = state_->cache->lookup(*wanted, now);
   if (!path.has_value() && !wanted->service_id.is_zero() && !wanted->sl.has_value()) {
@@ -513,12 +522,15 @@ std::optional<ResolvedPath> NodeClient::lookup(const PathKey& key) const {
   return path;
 }
 
-bool NodeClient::is_current(const ResolvedPath& path) const noexcept {
-  if (path.origin == PathOrigin::Local) {
-    return path.record.slid == state_->port.lid;
+CacheVersion NodeClient::version() const noexcept {
+  CacheVersion version;
+  version.epoch = state_->current_epoch();
+  version.is_public = state_->uses_service;
+  if (state_->cache.has_value() && state_->epoch == version.epoch) {
+    version.generation = state_->cache->generation();
+    version.changes = state_->cache->changes();
   }
-  return state_->cache.has_value() && state_->epoch == state_->lock.epoch() &&
-         path.generation == state_->cache->generation();
+  return version;
 }
 
 Result<> NodeClient::request(const PathKey& key, Instant deadline) {
@@ -588,7 +600,11 @@ std::optional<Instant> NodeClient::poll_timeout() const {
 
 void NodeClient::path_failed(const PathKey& key) {
   const auto wanted = state_->normalise(key);
-  if (!wanted.has_value() || !state_->socket.is_open()) {
+  if (!wanted.has_value() || wanted->sgid == wanted->dgid) {
+    return;
+  }
+  state_->distrusted.insert(*wanted);
+  if (!state_->socket.is_open()) {
     return;
   }
   ServiceRequest request;
@@ -597,6 +613,14 @@ void NodeClient::path_failed(const PathKey& key) {
   // Lost when the socket is full or the resolver just went: the caller finds the path failing
   // again, or its next resolver starts without it.
   static_cast<void>(send_packet(state_->socket.value(), encode(request)));
+}
+
+void NodeClient::port_changed(const verbs::PortInfo& port) {
+  const auto index = port.pkey_index(state_->table_pkey);
+  if (port.gid == state_->port.gid && index.has_value()) {
+    state_->port = port;
+    state_->table_pkey = port.pkeys[*index];
+  }
 }
 
 bool NodeClient::is_resolver() const noexcept {

@@ -41,6 +41,18 @@ struct NodeClientOptions {
   bool prefer_ibacm = false;
 };
 
+/// What the paths of a node rest on. Another epoch: another resolver keeps them. Another
+/// generation: all are void (0 while there is no cache). Another count of changes: some were
+/// removed or became others.
+struct CacheVersion {
+  std::uint64_t epoch = 0;
+  /// The resolver is a service for the ranks of every user.
+  bool is_public = false;
+  std::uint32_t generation = 0;
+  std::uint64_t changes = 0;
+  friend constexpr bool operator==(const CacheVersion&, const CacheVersion&) noexcept = default;
+};
+
 /// The outcome of a request().
 struct Resolution {
   PathKey key;
@@ -74,10 +86,8 @@ class NodeClient {
   /// equals its DGID is answered from the port itself (PathOrigin::Local).
   [[nodiscard]] std::optional<ResolvedPath> lookup(const PathKey& key) const;
 
-  /// Does a path that was looked up, or answered, before still belong to what the cache holds?
-  /// Three loads. False when the cache was emptied since (LID, SM or P_Key change) or another epoch
-  /// began: look it up again. A path that failed alone is removed alone, which only a lookup shows.
-  [[nodiscard]] bool is_current(const ResolvedPath& path) const noexcept;
+  /// As of now: three loads from shared memory. Read it before the lookup() whose path it is for.
+  [[nodiscard]] CacheVersion version() const noexcept;
 
   /// Asks the resolver; duplicates merge. One Resolution per key comes by poll_resolution(), at
   /// `deadline` at the latest (of several requests for a key the latest counts), with
@@ -98,8 +108,12 @@ class NodeClient {
   /// When progress() is to be called even if fd() stays silent.
   [[nodiscard]] std::optional<Instant> poll_timeout() const;
 
-  /// A path did not work: the resolver forgets it, and the next lookup misses.
+  /// A path did not work: the resolver forgets it, and lookups miss until it has found another.
   void path_failed(const PathKey& key);
+
+  /// The port's LID, LMC or P_Key table has changed, as a query of it says: lookups of the port's
+  /// own address follow it.
+  void port_changed(const verbs::PortInfo& port);
 
   /// Is the node's resolver in this process?
   [[nodiscard]] bool is_resolver() const noexcept;

@@ -7,6 +7,9 @@
  * queue pair is ready to send, or at which step it failed and why. The peer needs no call of its
  * own to be connected to, except that it makes progress.
  *
+ * A path can also be had alone, for UD, DC or a runtime that connects by itself: wireup_resolve()
+ * gives what an address handle needs, and the path record; an event tells when it is void.
+ *
  * Progress. Nothing happens behind the caller's back: wireup_progress() does what is due. Call it
  * often, or when wireup_fd() is readable or wireup_next_timeout_ns() has passed, or wait in
  * wireup_wait(). A context opened with WIREUP_FLAG_HELPER_THREAD has a thread that does it, so that
@@ -44,6 +47,7 @@ extern "C" {
 #define WIREUP_VERSION_PATCH 0
 
 /* Of <infiniband/verbs.h>, which the caller includes when it uses them. */
+struct ibv_ah_attr;
 struct ibv_context;
 struct ibv_cq;
 struct ibv_pd;
@@ -87,18 +91,26 @@ typedef enum wireup_step {
 
 typedef enum wireup_event_type {
   WIREUP_EVENT_NONE = 0,
-  WIREUP_EVENT_CONNECTED = 1,   /**< the queue pair is in RTS and the peer's as well */
-  WIREUP_EVENT_FAILED = 2,      /**< a connection that this side asked for failed */
-  WIREUP_EVENT_DISCONNECTED = 3 /**< a connection ended; see wireup_event_t.reason */
+  WIREUP_EVENT_CONNECTED = 1,    /**< the queue pair is in RTS and the peer's as well */
+  WIREUP_EVENT_FAILED = 2,       /**< a connection that this side asked for failed */
+  WIREUP_EVENT_DISCONNECTED = 3, /**< a connection ended; see wireup_event_t.reason */
+  WIREUP_EVENT_RESOLVED = 4,     /**< a path is there: wireup_path_info() */
+  WIREUP_EVENT_UNRESOLVED = 5,   /**< a path could not be resolved; its id is of no use any more */
+  WIREUP_EVENT_PATH_CHANGED = 6  /**< a path that was resolved is void; see wireup_event_t.reason */
 } wireup_event_type_t;
 
-/** Why a connection ended. */
+/** Why a connection ended, or a path is void. */
 typedef enum wireup_reason {
   WIREUP_REASON_NONE = 0,
   WIREUP_REASON_LOCAL = 1,     /**< this side closed it and the peer has confirmed */
   WIREUP_REASON_PEER = 2,      /**< the peer closed it */
   WIREUP_REASON_NO_ANSWER = 3, /**< this side closed it, the peer did not confirm in time */
-  WIREUP_REASON_REPLACED = 4   /**< the peer started a new connection: it had lost this one */
+  WIREUP_REASON_REPLACED = 4,  /**< the peer started a new connection: it had lost this one */
+  /** The path's port, LID, GID, P_Key or subnet manager changed, or another process of the node
+   * keeps its paths now, which may not know this one. */
+  WIREUP_REASON_FABRIC_CHANGED = 5,
+  WIREUP_REASON_PATH_REPLACED = 6, /**< the node has learned another path, or dropped this one */
+  WIREUP_REASON_PATH_FAILED = 7    /**< wireup_path_failed() said so */
 } wireup_reason_t;
 
 /** Where a path came from. */
@@ -113,6 +125,13 @@ typedef enum wireup_path_origin {
   WIREUP_PATH_KERNEL = 7         /**< resolved by the kernel, through librdmacm */
 } wireup_path_origin_t;
 
+typedef enum wireup_path_state {
+  WIREUP_PATH_STATE_NONE = 0,
+  WIREUP_PATH_STATE_PENDING = 1,  /**< RESOLVED or UNRESOLVED follows */
+  WIREUP_PATH_STATE_RESOLVED = 2, /**< the fields are those of the path; PATH_CHANGED may follow */
+  WIREUP_PATH_STATE_VOID = 3      /**< the fields are those that the path had */
+} wireup_path_state_t;
+
 /** A thread of wireup's own makes progress, so that connects are answered while the caller
  * computes. It is called "wireup-progress", blocks all signals and ends in
  * wireup_context_close(). */
@@ -122,6 +141,13 @@ typedef enum wireup_path_origin {
 
 #define WIREUP_MAX_NSPACE 255
 #define WIREUP_MAX_TEXT 255
+/** Bytes of a path record on the wire. */
+#define WIREUP_PATH_RECORD_SIZE 64
+/** In place of a rank: the path was asked for by an address. */
+#define WIREUP_NO_RANK UINT32_MAX
+
+/** Names a path of a context that was asked for; 0 is none. Never used twice in a context. */
+typedef uint64_t wireup_path_id_t;
 
 typedef struct wireup_context wireup_context_t;
 
@@ -160,21 +186,66 @@ typedef struct wireup_peer {
   uint32_t rank;
 } wireup_peer_t;
 
+/** What is asked of a path. With all but struct_size zero: whatever the fabric says. */
+typedef struct wireup_resolve_options {
+  size_t struct_size;
+  uint64_t service_id; /**< for this service; 0: for none in particular */
+  /** Partition; 0: the context's. It must be in the port's table. */
+  uint16_t pkey;
+  /** With has_sl 1 the service level, 0 to 15, is a demand: no path is given that has another one.
+   * With has_sl 0 the fabric chooses it, and `sl` is not read. */
+  uint8_t has_sl;
+  uint8_t sl;
+} wireup_resolve_options_t;
+
+/** A path of the outgoing direction. wireup_path_ah_attr() makes an address handle's attributes
+ * of it. The queue pair number and Q_Key of the other end are the caller's to know. */
+typedef struct wireup_path {
+  size_t struct_size;
+  wireup_path_id_t id;
+  wireup_path_state_t state;
+  uint32_t rank; /**< WIREUP_NO_RANK when it was asked for by an address */
+  wireup_path_origin_t origin;
+  uint32_t generation; /**< grows when all of the node's paths had become void */
+  uint64_t age_ns;     /**< since the node learned it */
+  /* The address vector, as struct ibv_ah_attr has it. */
+  uint8_t dgid[16];
+  uint32_t flow_label;
+  uint16_t dlid;
+  uint8_t sl;
+  uint8_t src_path_bits;
+  uint8_t static_rate; /**< IBA rate code: 2 = 2.5 Gb/s, 3 = 10, 7 = 40, ... */
+  uint8_t is_global;   /**< 1: a router lies on the way, a GRH is needed */
+  uint8_t sgid_index;
+  uint8_t hop_limit;
+  uint8_t traffic_class;
+  uint8_t port;
+  /* What a queue pair that uses it has to be made with. */
+  uint16_t pkey;
+  uint16_t pkey_index;
+  uint16_t mtu_bytes; /**< of the record or of the port, whichever is smaller */
+  /** The SA's PathRecord as on the wire, in network byte order: struct ibv_path_record of
+   * <infiniband/sa.h>. */
+  uint8_t record[WIREUP_PATH_RECORD_SIZE];
+} wireup_path_t;
+
 typedef struct wireup_event {
   size_t struct_size;
   wireup_event_type_t type;
-  uint32_t rank;
+  uint32_t rank; /**< WIREUP_NO_RANK for a path that was asked for by an address */
   /** The queue pair. After DISCONNECTED it is in the error state, and is destroyed by the first
    * wireup_poll_event() that follows the one which delivered the event. NULL after FAILED. */
   struct ibv_qp* qp;
-  wireup_step_t step;     /**< FAILED */
-  wireup_status_t status; /**< FAILED: the kind of failure */
-  wireup_reason_t reason; /**< DISCONNECTED */
+  wireup_step_t step;     /**< FAILED, UNRESOLVED */
+  wireup_status_t status; /**< FAILED, UNRESOLVED: the kind of failure */
+  wireup_reason_t reason; /**< DISCONNECTED, PATH_CHANGED */
   uint32_t attempts;      /**< FAILED: messages sent in vain at that step */
   char nspace[WIREUP_MAX_NSPACE + 1];
-  /** FAILED: a sentence with the place and what to do. CONNECTED: empty, or why the path was made
-   * from the peer's card (WIREUP_PATH_CARD), unverified. */
+  /** FAILED, UNRESOLVED: a sentence with the place and what to do. CONNECTED: empty, or why the
+   * path was made from the peer's card (WIREUP_PATH_CARD), unverified. */
   char text[WIREUP_MAX_TEXT + 1];
+  /** RESOLVED, UNRESOLVED, PATH_CHANGED: which one. */
+  wireup_path_id_t path;
 } wireup_event_t;
 
 /** What is known of a connected peer. */
@@ -228,6 +299,8 @@ WIREUP_API const char* wireup_status_name(wireup_status_t status);
 WIREUP_API const char* wireup_status_str(wireup_status_t status);
 /** "card", "path", "qp", "request", "reply", "ready-to-use", "disconnect"; never NULL. */
 WIREUP_API const char* wireup_step_str(wireup_step_t step);
+/** A sentence without a full stop: "the peer closed it"; never NULL. */
+WIREUP_API const char* wireup_reason_str(wireup_reason_t reason);
 /** "local", "acm_multicast", "sa_query", "card", "preloaded", "ibacm", "kernel", or "none"; never
  * NULL. */
 WIREUP_API const char* wireup_path_origin_str(wireup_path_origin_t origin);
@@ -272,6 +345,52 @@ WIREUP_API wireup_status_t wireup_connect(wireup_context_t* context, const wireu
  * what is still posted is flushed with an error. A connection that is still being made is given up.
  * Errors: INVALID_STATE when there is no connection to it. */
 WIREUP_API wireup_status_t wireup_close(wireup_context_t* context, const wireup_peer_t* peer);
+
+/** Finds the path to a rank, without a connection or a queue pair. `options` may be NULL for the
+ * defaults; it is not kept. The caller sets path->struct_size.
+ *
+ * OK with path->state RESOLVED: the path is known, and here; no event follows. OK with PENDING:
+ * RESOLVED or UNRESOLVED follows no later than `timeout_ns` from now plus a turn of progress, with
+ * path->id in it; wireup_path_info() then gives the path. Asked again with the same options while
+ * it is pending, the id is the same and the deadline is extended.
+ *
+ * From then on the path is watched: PATH_CHANGED comes once when it is void, about a second after
+ * the node has learned of that at the latest, if progress is made. Then destroy the address handles
+ * that were made from it and call wireup_resolve() again, which gives the same id. The watch ends
+ * with wireup_unresolve(), UNRESOLVED, or the context.
+ *
+ * Errors: INVALID_ARGUMENT (rank outside the job, timeout 0, P_Key not in the port's table, an SL
+ * above 15), UNSUPPORTED (another namespace), and what is known at once of why there is no path. */
+WIREUP_API wireup_status_t wireup_resolve(wireup_context_t* context, const wireup_peer_t* peer,
+                                          const wireup_resolve_options_t* options,
+                                          uint64_t timeout_ns, wireup_path_t* path);
+
+/** The same for a port of the fabric, whoever uses it. `address` is "name:node7", "ip:10.0.0.7" (or
+ * IPv6), "gid:fe80::2:c903:0:1" or "lid:12".
+ * Errors: as wireup_resolve(); INVALID_ARGUMENT also for a text that is no address. */
+WIREUP_API wireup_status_t wireup_resolve_address(wireup_context_t* context, const char* address,
+                                                  const wireup_resolve_options_t* options,
+                                                  uint64_t timeout_ns, wireup_path_t* path);
+
+/** A path that was asked for, as it stands. The caller sets path->struct_size.
+ * Errors: NOT_FOUND when the id is none, or of no use any more. */
+WIREUP_API wireup_status_t wireup_path_info(wireup_context_t* context, wireup_path_id_t id,
+                                            wireup_path_t* path);
+
+/** Tells that a resolved path did not work. It is void: the node's other processes are told as
+ * well, and PATH_CHANGED follows here too. The next wireup_resolve() asks the fabric again.
+ * OK without effect when it is void already.
+ * Errors: NOT_FOUND, INVALID_STATE while it is pending. */
+WIREUP_API wireup_status_t wireup_path_failed(wireup_context_t* context, wireup_path_id_t id);
+
+/** Ends the watch of a path, or gives up a pending one. No event with this id is given out any
+ * more. Errors: NOT_FOUND. */
+WIREUP_API wireup_status_t wireup_unresolve(wireup_context_t* context, wireup_path_id_t id);
+
+/** Fills the attributes for ibv_create_ah() or ibv_modify_qp(). Needs no context.
+ * Errors: INVALID_STATE when the path was not resolved. */
+WIREUP_API wireup_status_t wireup_path_ah_attr(const wireup_path_t* path,
+                                               struct ibv_ah_attr* attributes);
 
 /** Does what is due, without waiting. Errors are those of the device; the context is of no use
  * after one and should be closed. */

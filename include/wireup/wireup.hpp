@@ -47,6 +47,65 @@ struct Peer {
       : rank(peer_rank), nspace(std::move(peer_nspace)) {}
 };
 
+/// A path that is wanted, from Context::resolve() on. Move-only; the destructor ends the watch. It
+/// must die before its context.
+class Path {
+ public:
+  Path() noexcept = default;
+  Path(Path&& other) noexcept
+      : context_(std::exchange(other.context_, nullptr)), id_(std::exchange(other.id_, 0)) {}
+  Path& operator=(Path&& other) noexcept {
+    if (this != &other) {
+      reset();
+      context_ = std::exchange(other.context_, nullptr);
+      id_ = std::exchange(other.id_, 0);
+    }
+    return *this;
+  }
+  ~Path() { reset(); }
+
+  /// Compare it with wireup_event_t.path; 0 when empty.
+  wireup_path_id_t id() const noexcept { return id_; }
+  explicit operator bool() const noexcept { return id_ != 0; }
+  /// Nothing after UNRESOLVED, or when empty.
+  std::optional<wireup_path_t> info() const {
+    wireup_path_t path{};
+    path.struct_size = sizeof path;
+    return context_ != nullptr && wireup_path_info(context_, id_, &path) == WIREUP_OK
+               ? std::optional<wireup_path_t>(path)
+               : std::nullopt;
+  }
+  bool is_resolved() const {
+    const std::optional<wireup_path_t> path = info();
+    return path.has_value() && path->state == WIREUP_PATH_STATE_RESOLVED;
+  }
+  /// It did not work; see wireup_path_failed().
+  Status failed() { return Status(wireup_path_failed(context_, id_)); }
+  /// Ends the watch.
+  void reset() noexcept {
+    if (context_ != nullptr) {
+      static_cast<void>(wireup_unresolve(std::exchange(context_, nullptr), std::exchange(id_, 0)));
+    }
+  }
+
+ private:
+  friend class Context;
+  Path(wireup_context_t* context, wireup_path_id_t id) noexcept : context_(context), id_(id) {}
+
+  wireup_context_t* context_ = nullptr;
+  wireup_path_id_t id_ = 0;
+};
+
+/// What is asked of a path: nothing, as long as nothing is set.
+struct ResolveOptions : wireup_resolve_options_t {
+  ResolveOptions() noexcept : wireup_resolve_options_t{} { struct_size = sizeof *this; }
+  ResolveOptions& demand_sl(std::uint8_t level) noexcept {
+    has_sl = 1;
+    sl = level;
+    return *this;
+  }
+};
+
 /// Owns a context; see wireup.h for what each call does and who may call it when. Move-only. The
 /// destructor closes with a bound of 5 seconds; call close() to choose it and to see the outcome.
 class Context {
@@ -85,6 +144,23 @@ class Context {
   Status disconnect(const Peer& peer) {
     const wireup_peer_t raw = to_raw(peer);
     return Status(wireup_close(raw_, &raw));
+  }
+  /// An empty Path when it failed at once. When it is not resolved yet, an event tells. There is to
+  /// be one Path for the same peer and options: each ends the watch of all.
+  Path resolve(const Peer& peer, Nanoseconds limit, Status& status,
+               const ResolveOptions& options = {}) {
+    const wireup_peer_t raw = to_raw(peer);
+    wireup_path_t path{};
+    path.struct_size = sizeof path;
+    status = Status(wireup_resolve(raw_, &raw, &options, count(limit), &path));
+    return status ? Path(raw_, path.id) : Path();
+  }
+  Path resolve_address(const char* address, Nanoseconds limit, Status& status,
+                       const ResolveOptions& options = {}) {
+    wireup_path_t path{};
+    path.struct_size = sizeof path;
+    status = Status(wireup_resolve_address(raw_, address, &options, count(limit), &path));
+    return status ? Path(raw_, path.id) : Path();
   }
   Status progress() { return Status(wireup_progress(raw_)); }
   /// True in `came` when an event is there.

@@ -35,6 +35,10 @@ std::uint64_t sum(const cm::Counters::ByKind& counts) noexcept {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }
 
+std::uint32_t rank_of(const std::optional<PeerId>& peer) noexcept {
+  return peer.has_value() ? peer->rank : WIREUP_NO_RANK;
+}
+
 // The numbers of the C API are those of the engine; a wrong table fails here.
 static_assert(static_cast<int>(conn::Step::Card) == WIREUP_STEP_CARD);
 static_assert(static_cast<int>(conn::Step::Path) == WIREUP_STEP_PATH);
@@ -47,6 +51,13 @@ static_assert(static_cast<int>(conn::EndReason::Local) == WIREUP_REASON_LOCAL);
 static_assert(static_cast<int>(conn::EndReason::Peer) == WIREUP_REASON_PEER);
 static_assert(static_cast<int>(conn::EndReason::NoAnswer) == WIREUP_REASON_NO_ANSWER);
 static_assert(static_cast<int>(conn::EndReason::Replaced) == WIREUP_REASON_REPLACED);
+static_assert(static_cast<int>(conn::PathEnd::FabricChanged) == WIREUP_REASON_FABRIC_CHANGED);
+static_assert(static_cast<int>(conn::PathEnd::Replaced) == WIREUP_REASON_PATH_REPLACED);
+static_assert(static_cast<int>(conn::PathEnd::Failed) == WIREUP_REASON_PATH_FAILED);
+static_assert(static_cast<int>(conn::Resolution::State::Pending) == WIREUP_PATH_STATE_PENDING);
+static_assert(static_cast<int>(conn::Resolution::State::Resolved) == WIREUP_PATH_STATE_RESOLVED);
+static_assert(static_cast<int>(conn::Resolution::State::Void) == WIREUP_PATH_STATE_VOID);
+static_assert(mad::PathRecord::kSize == WIREUP_PATH_RECORD_SIZE);
 static_assert(static_cast<int>(acm::PathOrigin::Local) == WIREUP_PATH_LOCAL);
 static_assert(static_cast<int>(acm::PathOrigin::AcmMulticast) == WIREUP_PATH_ACM_MULTICAST);
 static_assert(static_cast<int>(acm::PathOrigin::SaQuery) == WIREUP_PATH_SA_QUERY);
@@ -92,8 +103,57 @@ wireup_event_t to_event(const conn::UserEvent& event, std::string_view nspace) {
     result.type = WIREUP_EVENT_DISCONNECTED;
     result.rank = ended->peer.rank;
     result.reason = static_cast<wireup_reason_t>(ended->reason);
+  } else if (const auto* resolved = std::get_if<conn::Resolved>(&event.event)) {
+    result.type = WIREUP_EVENT_RESOLVED;
+    result.rank = rank_of(resolved->peer);
+    result.path = resolved->id.value();
+  } else if (const auto* unresolved = std::get_if<conn::Unresolved>(&event.event)) {
+    result.type = WIREUP_EVENT_UNRESOLVED;
+    result.rank = rank_of(unresolved->peer);
+    result.path = unresolved->id.value();
+    result.step = static_cast<wireup_step_t>(unresolved->step);
+    result.status = to_status(unresolved->error);
+    copy_text(result.text, unresolved->error.what());
+  } else if (const auto* changed = std::get_if<conn::PathChanged>(&event.event)) {
+    result.type = WIREUP_EVENT_PATH_CHANGED;
+    result.rank = rank_of(changed->peer);
+    result.path = changed->id.value();
+    result.reason = static_cast<wireup_reason_t>(changed->reason);
   }
   return result;
+}
+
+wireup_path_t to_path(const conn::PathView& view) {
+  const conn::Resolution& resolution = view.resolution;
+  wireup_path_t path{};
+  path.id = view.id.value();
+  path.state = static_cast<wireup_path_state_t>(resolution.state);
+  const auto* peer = std::get_if<PeerId>(&resolution.target);
+  path.rank = peer != nullptr ? peer->rank : WIREUP_NO_RANK;
+  // What a pending one was before is of no use.
+  if (!resolution.path.has_value() || resolution.state == conn::Resolution::State::Pending) {
+    return path;
+  }
+  const conn::KnownPath& known = *resolution.path;
+  path.origin = static_cast<wireup_path_origin_t>(known.origin);
+  path.generation = known.generation;
+  path.age_ns = static_cast<std::uint64_t>(view.age.count());
+  std::copy(view.to.dgid.bytes().begin(), view.to.dgid.bytes().end(), std::begin(path.dgid));
+  path.flow_label = view.to.flow_label.value();
+  path.dlid = view.to.dlid.value();
+  path.sl = view.to.sl.value();
+  path.src_path_bits = view.to.path_bits;
+  path.static_rate = view.to.static_rate;
+  path.is_global = view.to.has_grh ? 1 : 0;
+  path.sgid_index = view.gid_index;
+  path.hop_limit = view.to.hop_limit;
+  path.traffic_class = view.to.traffic_class;
+  path.port = view.port;
+  path.pkey = resolution.wish.pkey.value();
+  path.pkey_index = view.pkey_index;
+  path.mtu_bytes = static_cast<std::uint16_t>(mad::mtu_bytes(view.mtu).value_or(0));
+  mad::serialize(known.record, path.record);
+  return path;
 }
 
 wireup_peer_info_t to_info(const conn::Connection& connection) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -29,21 +30,28 @@ void copy_text(char (&to)[N], std::string_view text) noexcept {
   to[text.copy(to, N - 1)] = '\0';
 }
 
+/// Size of a struct in the first version of the interface that had it.
+template <typename T>
+inline constexpr std::size_t kFirstSize = sizeof(T);
+template <>
+inline constexpr std::size_t kFirstSize<wireup_event_t> = offsetof(wireup_event_t, path);
+
 /// Fills the caller's struct as far as the caller knows it. False when it is smaller than the
 /// first version of it.
 template <typename T>
 [[nodiscard]] bool store(T* to, T value) noexcept {
   const std::size_t size = to->struct_size;
-  if (size < sizeof(T)) {
+  if (size < kFirstSize<T>) {
     return false;
   }
   value.struct_size = size;
-  std::memcpy(to, &value, sizeof(T));
+  std::memcpy(to, &value, std::min(size, sizeof(T)));
   return true;
 }
 
 [[nodiscard]] wireup_event_t to_event(const conn::UserEvent& event, std::string_view nspace);
 [[nodiscard]] wireup_peer_info_t to_info(const conn::Connection& connection);
+[[nodiscard]] wireup_path_t to_path(const conn::PathView& view);
 [[nodiscard]] wireup_stats_t to_stats(const conn::Stats& stats);
 
 }  // namespace wireup::api

@@ -99,6 +99,28 @@ const char* wireup_step_str(wireup_step_t step) {
   return "unknown";
 }
 
+const char* wireup_reason_str(wireup_reason_t reason) {
+  switch (reason) {
+    case WIREUP_REASON_NONE:
+      return "no reason";
+    case WIREUP_REASON_LOCAL:
+      return "this side closed it and the peer has confirmed";
+    case WIREUP_REASON_PEER:
+      return "the peer closed it";
+    case WIREUP_REASON_NO_ANSWER:
+      return "this side closed it and the peer did not confirm in time";
+    case WIREUP_REASON_REPLACED:
+      return "the peer started a new connection";
+    case WIREUP_REASON_FABRIC_CHANGED:
+      return "addresses or the subnet manager changed, or another process keeps the node's paths";
+    case WIREUP_REASON_PATH_REPLACED:
+      return "the node has learned another path, or dropped this one";
+    case WIREUP_REASON_PATH_FAILED:
+      return "it was reported as failed";
+  }
+  return "unknown";
+}
+
 const char* wireup_path_origin_str(wireup_path_origin_t origin) {
   switch (origin) {
     case WIREUP_PATH_NONE:

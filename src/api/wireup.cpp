@@ -6,32 +6,18 @@
 
 #include "api/context.hpp"
 #include "api/convert.hpp"
+#include "api/entry.hpp"
 #include "api/guard.hpp"
 
 namespace {
 
-using wireup::Duration;
-using wireup::PeerId;
-using wireup::Result;
 using wireup::api::guarded;
+using wireup::api::null_argument;
+using wireup::api::peer_id;
 using wireup::api::report;
 using wireup::api::report_text;
-
-wireup_status_t null_argument(const char* call) noexcept {
-  char text[96];
-  std::snprintf(text, sizeof text, "%s: an argument is NULL", call);
-  return report_text(WIREUP_ERR_INVALID_ARGUMENT, text);
-}
-
-wireup_status_t small_struct(const char* call) noexcept {
-  char text[128];
-  std::snprintf(text, sizeof text, "%s: struct_size is not set to the size of the struct", call);
-  return report_text(WIREUP_ERR_INVALID_ARGUMENT, text);
-}
-
-wireup_status_t to_status(const Result<>& result) noexcept {
-  return result ? WIREUP_OK : report(result.error());
-}
+using wireup::api::small_struct;
+using wireup::api::to_status;
 
 wireup_config_t default_config() noexcept {
   wireup_config_t config{};
@@ -46,17 +32,6 @@ wireup_config_t default_config() noexcept {
   config.open_timeout_ns = 10'000'000'000;
   config.accept_timeout_ns = 30'000'000'000;
   return config;
-}
-
-/// The peer's full name; a namespace that is too long is an error.
-Result<PeerId> peer_id(const wireup_context_t& context, const wireup_peer_t& peer) {
-  const char* nspace = peer.nspace != nullptr ? peer.nspace : "";
-  if (::strnlen(nspace, PeerId::kMaxNamespace + 1) > PeerId::kMaxNamespace) {
-    return wireup::fail(wireup::Error::make(wireup::Errc::InvalidArgument,
-                                            "the peer's namespace is longer than %zu bytes",
-                                            PeerId::kMaxNamespace));
-  }
-  return context.driver->job().id_of({nspace, peer.rank});
 }
 
 wireup_status_t not_connected(const wireup_peer_t& peer) noexcept {
@@ -194,7 +169,7 @@ int wireup_poll_event(wireup_context_t* context, wireup_event_t* event) {
     static_cast<void>(null_argument("wireup_poll_event"));
     return 0;
   }
-  if (event->struct_size < sizeof(wireup_event_t)) {
+  if (event->struct_size < wireup::api::kFirstSize<wireup_event_t>) {
     static_cast<void>(small_struct("wireup_poll_event"));
     return 0;
   }

@@ -7,6 +7,9 @@
 
 #include "wireup/wireup.h"
 
+/* Behind wireup.h on purpose: it needs nothing of it. */
+#include <infiniband/verbs.h>
+
 static int failures = 0;
 
 static void expect(int condition, const char* what) {
@@ -53,6 +56,91 @@ static void null_arguments(void) {
   expect(strcmp(wireup_nspace(NULL), "") == 0, "nspace NULL");
   expect(wireup_context_pd(NULL) == NULL && wireup_context_verbs(NULL) == NULL, "pd NULL");
   expect(wireup_context_send_cq(NULL) == NULL && wireup_context_recv_cq(NULL) == NULL, "cq NULL");
+}
+
+static void paths(void) {
+  const wireup_peer_t peer = {NULL, 1};
+  wireup_path_t path = {.struct_size = sizeof path};
+  struct ibv_ah_attr attributes;
+  /* Looked at as a context only once the other arguments are good. */
+  wireup_context_t* never_used = (wireup_context_t*)&path;
+  expect(wireup_resolve(NULL, &peer, NULL, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT,
+         "resolve NULL");
+  expect(wireup_resolve(never_used, NULL, NULL, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT,
+         "resolve without a peer");
+  expect(wireup_resolve(never_used, &peer, NULL, 1, NULL) == WIREUP_ERR_INVALID_ARGUMENT,
+         "resolve without a path");
+  expect(wireup_resolve_address(NULL, "gid:::1", NULL, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT,
+         "resolve_address NULL");
+  expect(wireup_resolve_address(never_used, NULL, NULL, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT,
+         "resolve_address without an address");
+  expect(wireup_path_info(NULL, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT, "path_info NULL");
+  expect(wireup_path_failed(NULL, 1) == WIREUP_ERR_INVALID_ARGUMENT, "path_failed NULL");
+  expect(wireup_unresolve(NULL, 1) == WIREUP_ERR_INVALID_ARGUMENT, "unresolve NULL");
+  expect(strstr(wireup_last_error(), "wireup_unresolve") != NULL, "the text names the call");
+  expect(wireup_path_ah_attr(NULL, &attributes) == WIREUP_ERR_INVALID_ARGUMENT, "ah_attr NULL");
+
+  const struct {
+    const char* what;
+    wireup_resolve_options_t options;
+  } wrong[] = {
+      {"options without a size", {.struct_size = 0}},
+      {"SL 16", {.struct_size = sizeof(wireup_resolve_options_t), .has_sl = 1, .sl = 16}},
+      {"has_sl 2", {.struct_size = sizeof(wireup_resolve_options_t), .has_sl = 2}},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+    expect(wireup_resolve(never_used, &peer, &wrong[i].options, 1, &path) ==
+               WIREUP_ERR_INVALID_ARGUMENT,
+           wrong[i].what);
+  }
+  for (const char* const* text =
+           (const char* const[]){
+               "", "node7", "gid:", "gid:fe80", "gid:fe80::1%eth0", "gid:fe80::1::2",
+               "gid:::", "gid:ff12::1", "lid:", "lid:0", "lid:49152", "lid:65536", "lid:1x",
+               "ip:10.0.0.256", "ip:", "name:",
+               "name:longer-than-sixty-four-bytes-longer-than-sixty-four-bytes-longer-than", NULL};
+       *text != NULL; ++text) {
+    expect(wireup_resolve_address(never_used, *text, NULL, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT,
+           *text);
+    expect(strlen(wireup_last_error()) > 0, "a text after an error");
+  }
+
+  path.state = WIREUP_PATH_STATE_PENDING;
+  expect(wireup_path_ah_attr(&path, &attributes) == WIREUP_ERR_INVALID_STATE, "a pending path");
+  path.state = WIREUP_PATH_STATE_VOID;
+  expect(wireup_path_ah_attr(&path, &attributes) == WIREUP_ERR_INVALID_STATE, "a void path");
+  path.state = WIREUP_PATH_STATE_RESOLVED;
+  path.struct_size = 8;
+  expect(wireup_path_ah_attr(&path, &attributes) == WIREUP_ERR_INVALID_ARGUMENT, "a small path");
+  expect(wireup_resolve(never_used, &peer, NULL, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT,
+         "resolve into a small path");
+  expect(wireup_path_info(never_used, 1, &path) == WIREUP_ERR_INVALID_ARGUMENT,
+         "path_info into a small path");
+  path = (wireup_path_t){.struct_size = sizeof path,
+                         .state = WIREUP_PATH_STATE_RESOLVED,
+                         .dgid = {0xFE, 0x80, [15] = 9},
+                         .flow_label = 0xABCDE,
+                         .dlid = 0x1234,
+                         .sl = 5,
+                         .src_path_bits = 1,
+                         .static_rate = 7,
+                         .is_global = 1,
+                         .sgid_index = 2,
+                         .hop_limit = 64,
+                         .traffic_class = 3,
+                         .port = 2};
+  memset(&attributes, 0xA5, sizeof attributes);
+  expect(wireup_path_ah_attr(&path, &attributes) == WIREUP_OK, "a resolved path");
+  expect(attributes.dlid == 0x1234 && attributes.sl == 5 && attributes.src_path_bits == 1 &&
+             attributes.static_rate == 7 && attributes.is_global == 1 && attributes.port_num == 2,
+         "the address vector");
+  expect(attributes.grh.flow_label == 0xABCDE && attributes.grh.sgid_index == 2 &&
+             attributes.grh.hop_limit == 64 && attributes.grh.traffic_class == 3 &&
+             attributes.grh.dgid.raw[0] == 0xFE && attributes.grh.dgid.raw[15] == 9,
+         "its GRH");
+  expect(sizeof path.record == 64, "a path record has 64 bytes");
+  expect(strlen(wireup_reason_str(WIREUP_REASON_PATH_FAILED)) > 0, "reason");
+  expect(strcmp(wireup_reason_str((wireup_reason_t)99), "unknown") == 0, "reason 99");
 }
 
 static void configs(void) {
@@ -111,6 +199,7 @@ static void no_device(void) {
 int main(int argc, char** argv) {
   names();
   null_arguments();
+  paths();
   configs();
   if (argc > 1 && strcmp(argv[1], "--no-device") == 0) {
     no_device();

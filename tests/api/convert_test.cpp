@@ -38,6 +38,95 @@ TEST(Convert, AFailureKeepsStepReasonAndText) {
   EXPECT_EQ(result.qp, nullptr);
 }
 
+conn::PathView resolved_view() {
+  conn::PathView view;
+  view.id = conn::PathId(12);
+  view.resolution.target = PeerId{1, 7};
+  view.resolution.wish.pkey = PKey(0x8001);
+  view.resolution.state = conn::Resolution::State::Resolved;
+  conn::KnownPath& path = view.resolution.path.emplace();
+  path.record.dlid = Lid(20);
+  path.record.mtu = 5;
+  path.origin = static_cast<std::uint8_t>(acm::PathOrigin::SaQuery);
+  path.generation = 3;
+  view.to.dlid = Lid(20);
+  view.to.sl = Sl(4);
+  view.to.has_grh = true;
+  view.age = std::chrono::seconds(2);
+  view.port = 2;
+  view.pkey_index = 1;
+  view.mtu = 4;
+  return view;
+}
+
+TEST(Convert, APathIsReadyForAnAddressHandle) {
+  const wireup_path_t path = to_path(resolved_view());
+  EXPECT_EQ(path.id, 12U);
+  EXPECT_EQ(path.state, WIREUP_PATH_STATE_RESOLVED);
+  EXPECT_EQ(path.rank, 7U);
+  EXPECT_EQ(path.origin, WIREUP_PATH_SA_QUERY);
+  EXPECT_EQ(path.generation, 3U);
+  EXPECT_EQ(path.age_ns, 2'000'000'000U);
+  EXPECT_EQ(path.dlid, 20);
+  EXPECT_EQ(path.sl, 4);
+  EXPECT_EQ(path.is_global, 1);
+  EXPECT_EQ(path.port, 2);
+  EXPECT_EQ(path.pkey, 0x8001);
+  EXPECT_EQ(path.pkey_index, 1);
+  EXPECT_EQ(path.mtu_bytes, 2048);
+  EXPECT_EQ(path.record[40], 0);
+  EXPECT_EQ(path.record[41], 20) << "DLID, in network byte order";
+}
+
+TEST(Convert, APathThatIsNotThereShowsNone) {
+  conn::PathView view = resolved_view();
+  view.resolution.state = conn::Resolution::State::Pending;
+  view.resolution.target = mad::AcmAddress::lid(Lid(3));
+  const wireup_path_t path = to_path(view);
+  EXPECT_EQ(path.id, 12U);
+  EXPECT_EQ(path.state, WIREUP_PATH_STATE_PENDING);
+  EXPECT_EQ(path.rank, WIREUP_NO_RANK);
+  EXPECT_EQ(path.origin, WIREUP_PATH_NONE);
+  EXPECT_EQ(path.dlid, 0) << "what it was before is of no use";
+}
+
+TEST(Convert, EventsOfPathsNameThem) {
+  const conn::PathId id(12);
+  const wireup_event_t resolved = to_event({conn::Resolved{id, PeerId{1, 7}}, nullptr}, "job-1");
+  EXPECT_EQ(resolved.type, WIREUP_EVENT_RESOLVED);
+  EXPECT_EQ(resolved.rank, 7U);
+  EXPECT_EQ(resolved.path, 12U);
+  const wireup_event_t failed = to_event(
+      {conn::Unresolved{id, std::nullopt, conn::Step::Card, Error::make(Errc::CardMissing, "none")},
+       nullptr},
+      "job-1");
+  EXPECT_EQ(failed.type, WIREUP_EVENT_UNRESOLVED);
+  EXPECT_EQ(failed.rank, WIREUP_NO_RANK);
+  EXPECT_EQ(failed.step, WIREUP_STEP_CARD);
+  EXPECT_EQ(failed.status, WIREUP_ERR_CARD_MISSING);
+  EXPECT_STREQ(failed.text, "none");
+  EXPECT_EQ(failed.path, 12U);
+  const wireup_event_t changed =
+      to_event({conn::PathChanged{id, PeerId{1, 7}, conn::PathEnd::Replaced}, nullptr}, "job-1");
+  EXPECT_EQ(changed.type, WIREUP_EVENT_PATH_CHANGED);
+  EXPECT_EQ(changed.reason, WIREUP_REASON_PATH_REPLACED);
+  EXPECT_EQ(changed.path, 12U);
+}
+
+TEST(Convert, AnEventOfACallerFromBeforePathsIsNotWrittenBeyond) {
+  wireup_event_t event{};
+  event.path = 42;
+  event.struct_size = offsetof(wireup_event_t, path);
+  wireup_event_t news{};
+  news.type = WIREUP_EVENT_CONNECTED;
+  news.path = 7;
+  EXPECT_TRUE(store(&event, news));
+  EXPECT_EQ(event.type, WIREUP_EVENT_CONNECTED);
+  EXPECT_EQ(event.path, 42U);
+  event.struct_size = offsetof(wireup_event_t, path) - 1;
+  EXPECT_FALSE(store(&event, news));
+}
+
 TEST(Convert, APathOfTheCardIsSaidToBeUnverified) {
   conn::UserEvent event{conn::Connected{{1, 7}, conn::ConnectionId(1)}, nullptr};
   EXPECT_STREQ(to_event(event, "job-1").text, "");

@@ -87,32 +87,70 @@ class BoardExchange final : public pmix::Exchange {
   std::deque<std::pair<std::uint32_t, Instant>> waiting_;
 };
 
-/// The path from the port to itself.
+/// The path from the port to itself, as a node's cache and resolver would give it.
 class OwnPortPaths final : public PathSource {
  public:
   explicit OwnPortPaths(const verbs::PortInfo& port) : port_(port) {}
-  std::optional<acm::ResolvedPath> lookup(const acm::PathKey& key) const override {
+
+  /// Does the cache have it? Else it is asked for, and answered by answer().
+  bool is_cached = true;
+  acm::CacheVersion now{1, 7, 0};
+  std::uint8_t hop_limit = 0;
+  std::optional<Error> refusal;
+  std::vector<acm::RankQuestion> asked;
+  std::vector<acm::PathKey> failed;
+  int port_changes = 0;
+
+  void answer(const acm::RankQuestion& question, const Result<acm::ResolvedPath>& path) {
+    answers_.push_back({question, path});
+  }
+  [[nodiscard]] acm::ResolvedPath path_for(const acm::PathKey& key) const {
     acm::ResolvedPath path;
     path.record.sgid = key.sgid;
     path.record.dgid = key.dgid;
     path.record.slid = port_.lid;
     path.record.dlid = port_.lid;
     path.record.pkey = key.pkey;
+    path.record.sl = key.sl.value_or(Sl());
+    path.record.service_id = key.service_id;
+    path.record.hop_limit = hop_limit;
     path.record.mtu = port_.active_mtu;
     path.record.rate = port_.active_rate;
+    path.origin = acm::PathOrigin::AcmMulticast;
+    path.generation = now.generation;
     return path;
   }
-  Result<> request(const acm::PathKey& /*key*/, Instant /*deadline*/) override {
-    return fail(Errc::PathUnresolved);
+
+  std::optional<acm::ResolvedPath> lookup(const acm::PathKey& key) const override {
+    return is_cached ? std::optional(path_for(key)) : std::nullopt;
+  }
+  acm::CacheVersion version(PKey /*pkey*/) const override { return now; }
+  Result<> request(const acm::RankQuestion& question, Instant /*deadline*/) override {
+    if (refusal.has_value()) {
+      return fail(*refusal);
+    }
+    asked.push_back(question);
+    return {};
   }
   void progress(Instant /*now*/) override {}
-  std::optional<PathAnswer> poll_answer() override { return std::nullopt; }
+  std::optional<PathAnswer> poll_answer() override {
+    if (answers_.empty()) {
+      return std::nullopt;
+    }
+    const PathAnswer next = answers_.front();
+    answers_.pop_front();
+    return next;
+  }
   int fd() const noexcept override { return -1; }
-  std::optional<Instant> poll_timeout() const override { return std::nullopt; }
-  void path_failed(const acm::PathKey& /*key*/) override {}
+  std::optional<Instant> poll_timeout() const override {
+    return answers_.empty() ? std::nullopt : std::optional(Instant());
+  }
+  void path_failed(const acm::PathKey& key) override { failed.push_back(key); }
+  void port_changed(const verbs::PortInfo& /*port*/) override { ++port_changes; }
 
  private:
   verbs::PortInfo port_;
+  std::deque<PathAnswer> answers_;
 };
 
 /// A resolver that finds no path: it says so at once, or says nothing until the deadline.
@@ -122,8 +160,9 @@ class NoPaths final : public PathSource {
   std::optional<acm::ResolvedPath> lookup(const acm::PathKey& /*key*/) const override {
     return std::nullopt;
   }
-  Result<> request(const acm::PathKey& key, Instant deadline) override {
-    asked_.push_back({key, is_silent_ ? deadline : Instant()});
+  acm::CacheVersion version(PKey /*pkey*/) const override { return {}; }
+  Result<> request(const acm::RankQuestion& question, Instant deadline) override {
+    asked_.push_back({question, is_silent_ ? deadline : Instant()});
     return {};
   }
   void progress(Instant now) override { now_ = now; }
@@ -142,12 +181,13 @@ class NoPaths final : public PathSource {
     return asked_.empty() ? std::nullopt : std::optional(asked_.front().second);
   }
   void path_failed(const acm::PathKey& /*key*/) override {}
+  void port_changed(const verbs::PortInfo& /*port*/) override {}
 
  private:
   Error why_;
   bool is_silent_;
   Instant now_;
-  std::deque<std::pair<acm::PathKey, Instant>> asked_;
+  std::deque<std::pair<acm::RankQuestion, Instant>> asked_;
 };
 
 /// Several ranks in this process, each with a driver on the one port of an emulated adapter.
@@ -172,6 +212,7 @@ class DriverRig : public testing::Test {
       ASSERT_TRUE(port) << port.error().what();
       Parts parts{std::move(*port), std::make_unique<BoardExchange>(board, rank, size), nullptr};
       parts.paths = make_paths(rank, parts.port.info);
+      paths.push_back(dynamic_cast<OwnPortPaths*>(parts.paths.get()));
       auto driver = Driver::open(std::move(parts), options);
       ASSERT_TRUE(driver) << driver.error().what();
       drivers.push_back(std::move(*driver));
@@ -201,6 +242,9 @@ class DriverRig : public testing::Test {
 
   Board board;
   std::vector<std::unique_ptr<Driver>> drivers;
+  /// Of the drivers, which own them; null for those of another kind. Touch them only while no
+  /// helper thread runs.
+  std::vector<OwnPortPaths*> paths;
   std::function<std::unique_ptr<PathSource>(std::uint32_t rank, const verbs::PortInfo& port)>
       make_paths = [](std::uint32_t /*rank*/, const verbs::PortInfo& port) {
         return std::make_unique<OwnPortPaths>(port);

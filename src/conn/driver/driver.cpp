@@ -15,9 +15,7 @@ namespace wireup::conn {
 Result<> Driver::connect(const PeerId& peer, Duration timeout) {
   const std::lock_guard lock(mutex_);
   const Instant now = monotonic_now();
-  // A deadline beyond the clock's range is as good as the end of it.
-  const Duration room = Instant::max() - now;
-  if (auto done = engine_->connect(peer, now + std::min(timeout, room), now); !done) {
+  if (auto done = engine_->connect(peer, deadline_after(now, timeout), now); !done) {
     return done;
   }
   return turn();
@@ -37,8 +35,7 @@ Result<> Driver::progress() {
 }
 
 Result<bool> Driver::wait(Duration timeout) {
-  const Instant start = monotonic_now();
-  const Instant deadline = start + std::min<Duration>(timeout, Instant::max() - start);
+  const Instant deadline = deadline_after(monotonic_now(), timeout);
   bool counted = false;
   for (;;) {
     Duration rest{};
@@ -78,14 +75,18 @@ std::optional<UserEvent> Driver::poll_event() {
   }
   const UserEvent event = events_.front();
   events_.pop_front();
-  if (events_.empty() && is_signalled_) {
-    waker_.clear_signal();
-    is_signalled_ = false;
-  }
+  clear_signal_if_idle();
   if (const auto* end = std::get_if<Disconnected>(&event.event); end != nullptr) {
     ended_.push_back(end->id);
   }
   return event;
+}
+
+void Driver::clear_signal_if_idle() {
+  if (events_.empty() && is_signalled_) {
+    waker_.clear_signal();
+    is_signalled_ = false;
+  }
 }
 
 int Driver::fd() const noexcept {

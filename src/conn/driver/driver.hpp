@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "base/result.hpp"
@@ -18,6 +19,7 @@
 #include "conn/driver/qp_table.hpp"
 #include "conn/driver/waker.hpp"
 #include "conn/engine/engine.hpp"
+#include "conn/engine/resolutions.hpp"
 #include "pmix/driver/exchange.hpp"
 #include "verbs/device.hpp"
 #include "verbs/objects.hpp"
@@ -33,12 +35,34 @@ struct Parts {
 
 /// An event with what the user needs of the driver.
 struct UserEvent {
-  Event event;
-  /// Null after Failed, and after Disconnected when there was no connection yet.
+  std::variant<Connected, Failed, Disconnected, Resolved, Unresolved, PathChanged> event;
+  /// Null after Failed, after Disconnected when there was no connection yet, and of paths.
   ibv_qp* qp = nullptr;
   /// Connected and Failed: the path was made from the peer's card and verified by nobody, and this
   /// is why no better one was found.
   std::optional<Error> card_path_reason = {};
+};
+
+/// What is wanted of a path besides its target; a P_Key that is not given is the context's.
+struct PathOptions {
+  std::optional<PKey> pkey;
+  std::optional<Sl> sl;
+  ServiceId service_id;
+};
+
+/// A path that is wanted for itself, with what the user needs of the port. Without
+/// `resolution.path` only the resolution is filled in.
+struct PathView {
+  PathId id;
+  Resolution resolution;
+  /// Without a queue pair number.
+  cm::Address to;
+  Duration age{};
+  std::uint8_t port = 0;
+  std::uint8_t gid_index = 0;
+  std::uint16_t pkey_index = 0;
+  /// IBA code, of the record or of the port, whichever is smaller.
+  std::uint8_t mtu = 0;
 };
 
 struct DriverCounters {
@@ -71,6 +95,19 @@ class Driver {
 
   [[nodiscard]] Result<> connect(const PeerId& peer, Duration timeout);
   [[nodiscard]] Result<> close(const PeerId& peer);
+  /// Wants a path. Resolved at once where it is known; else Resolved or Unresolved follows by the
+  /// deadline. From then on PathChanged tells when it is void. Errors: as Resolutions::resolve(),
+  /// Errc::InvalidArgument (P_Key not in the port's table), and why there is none, where that is
+  /// known at once.
+  [[nodiscard]] Result<PathView> resolve(const PathTarget& target, const PathOptions& options,
+                                         Duration timeout);
+  /// Errc::NotFound, as of the two below.
+  [[nodiscard]] Result<PathView> path(PathId id);
+  /// The path did not work: it is void, here and for the whole node. Errc::InvalidState while it is
+  /// being resolved.
+  [[nodiscard]] Result<> fail_path(PathId id);
+  /// The path is not wanted any more: no event follows.
+  [[nodiscard]] Result<> forget_path(PathId id);
   /// One turn of everything that is due.
   [[nodiscard]] Result<> progress();
   /// True as soon as an event is there, false when `timeout` passed.
@@ -92,13 +129,35 @@ class Driver {
   [[nodiscard]] Stats stats();
 
   [[nodiscard]] const pmix::JobInfo& job() const noexcept { return job_; }
-  [[nodiscard]] const verbs::PortInfo& port() const noexcept { return parts_.port.info; }
   [[nodiscard]] ibv_context* verbs_context() const noexcept { return parts_.port.device.raw(); }
   [[nodiscard]] ibv_pd* pd() const noexcept { return pd_.raw(); }
   [[nodiscard]] ibv_cq* send_cq() const noexcept { return send_cq_.raw(); }
   [[nodiscard]] ibv_cq* receive_cq() const noexcept { return receive_cq_.raw(); }
 
  private:
+  /// Who waits for a path, and what the node's paths rested on before it was asked for.
+  using PathAsker = std::variant<ConnectionId, PathId>;
+  struct PathRequest {
+    PathAsker asker;
+    acm::CacheVersion version;
+  };
+  /// What a peer's card is asked for when nobody else can tell a path.
+  struct CardQuestion {
+    PeerId peer;
+    /// 0: any.
+    std::uint64_t incarnation = 0;
+    Instant deadline;
+    PKey pkey;
+    bool is_passive = false;
+  };
+  /// A path that has to come from the peer's card.
+  struct CardPathRequest {
+    PathRequest request;
+    Gid dgid;
+    /// Why nobody else can tell it.
+    Error why;
+  };
+
   Driver(Parts parts, const Options& options) noexcept;
   [[nodiscard]] Result<> make_endpoint();
   [[nodiscard]] Result<> publish_card();
@@ -106,6 +165,11 @@ class Driver {
   [[nodiscard]] Result<> start_helper();
   void stop_helper() noexcept;
   void help();
+
+  /// The end of `timeout` from `now` on; the end of the clock's range where it lies beyond.
+  [[nodiscard]] static Instant deadline_after(Instant now, Duration timeout) noexcept {
+    return timeout > Instant::max() - now ? Instant::max() : now + timeout;
+  }
 
   // With the lock held.
   /// What the caller does after a turn, as far as it is known here.
@@ -116,11 +180,20 @@ class Driver {
   bool take_cards(Instant now);
   bool take_paths(Instant now);
   void pump(Instant now);
+  void hand_card(const PeerId& peer, const Result<PeerCard>& card, Instant now);
+  void find_path(const acm::RankQuestion& question, PathAsker asker, Instant deadline, Instant now);
+  [[nodiscard]] Instant resolver_deadline(const PathAsker& asker, Instant deadline,
+                                          Instant now) const;
+  [[nodiscard]] std::optional<CardQuestion> card_question(const PathAsker& asker) const;
+  void hand_path(const PathRequest& request, const Gid& dgid, const Result<acm::ResolvedPath>& path,
+                 Instant now);
+  void give_path(const PathRequest& request, const Result<acm::ResolvedPath>& path, Instant now);
+  [[nodiscard]] acm::PathKey key_of(const Gid& dgid, const PathWish& wish) const;
+  [[nodiscard]] Result<PathView> view(PathId id, Instant now) const;
+  void follow_paths(Instant now);
+  void refresh_port();
   void run(const RequestCard& command, Instant now);
   void run(const RequestPath& command, Instant now);
-  [[nodiscard]] Instant path_deadline(const RequestPath& command, Instant now) const;
-  void take_path(ConnectionId id, const acm::PathKey& key, const Result<acm::ResolvedPath>& path,
-                 Instant now);
   [[nodiscard]] bool is_waiting_for_cards() const noexcept {
     return !card_requests_.empty() || !card_path_requests_.empty();
   }
@@ -131,7 +204,11 @@ class Driver {
   void run(const ConnectQp& command, Instant now);
   void run(const BreakQp& command, Instant now);
   void run(const ReleaseQp& command, Instant now);
+  void run(const FindPath& command, Instant now);
+  void run(const CheckPath& command, Instant now);
   void deliver(const Event& event);
+  void deliver(const UserEvent& event);
+  void clear_signal_if_idle();
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   // Declared in the order of dependence: what comes first dies last.
@@ -150,15 +227,11 @@ class Driver {
   Waker waker_;
   UniqueFd stop_;
 
-  std::multimap<acm::PathKey, ConnectionId> path_requests_;
+  std::optional<Resolutions> resolutions_;
+  std::multimap<acm::RankQuestion, PathRequest> path_requests_;
+  /// The partitions whose paths are in use, with what those rested on at the last look.
+  std::map<PKey, acm::CacheVersion> partitions_;
   std::set<PeerId> card_requests_;
-  /// Connections whose path has to come from the peer's card.
-  struct CardPathRequest {
-    ConnectionId id;
-    Gid dgid;
-    /// Why nobody else can tell it.
-    Error why;
-  };
   std::multimap<PeerId, CardPathRequest> card_path_requests_;
   /// Of the last connection to a peer whose path is its card's.
   std::map<PeerId, Error> card_path_reasons_;

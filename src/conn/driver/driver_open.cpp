@@ -123,6 +123,8 @@ Result<> Driver::make_endpoint() {
   config.cm.max_rto = std::chrono::seconds(2);
   config.cm.disconnect_deadline = std::chrono::seconds(15);
   engine_.emplace(config, Rng(*seed));
+  resolutions_.emplace(config);
+  partitions_.emplace(pkey_, acm::CacheVersion{});
   // The first connect shall find a queue pair.
   while (qps_->make_spare()) {
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The path of a connection: the node's cache, its resolver, and as the last resort the peer's card.
+// Paths, for connections and for themselves: from the node's cache, its resolver, and as the last
+// resort the peer's card.
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "conn/driver/card_path.hpp"
@@ -12,10 +14,6 @@ namespace {
 
 /// A peer that asked waits for our answer: what its patience is, it does not say.
 constexpr Duration kPassivePatience = std::chrono::seconds(10);
-
-Path to_path(const acm::ResolvedPath& path) noexcept {
-  return {path.record, static_cast<std::uint8_t>(path.origin)};
-}
 
 /// The port of this GID on the card of `peer`, when it is the card of that process.
 Result<pmix::CardPort> find_port(const PeerId& peer, std::uint64_t incarnation, const Gid& gid,
@@ -37,73 +35,123 @@ Result<pmix::CardPort> find_port(const PeerId& peer, std::uint64_t incarnation, 
 
 }  // namespace
 
-/// The resolver gets half of the time where a card can help after it: the rest is for the
-/// handshake.
-Instant Driver::path_deadline(const RequestPath& command, Instant now) const {
-  if (!options_.card_paths || command.deadline <= now) {
-    return command.deadline;
-  }
-  Duration patience = (command.deadline - now) / 2;
-  const Connection* connection = engine_->find(command.id);
-  if (connection != nullptr && connection->role == Role::Passive) {
-    patience = std::min(patience, kPassivePatience);
-  }
-  return now + patience;
+void Driver::run(const RequestPath& command, Instant now) {
+  find_path({key_of(command.dgid, {pkey_, std::nullopt, ServiceId{}}), std::nullopt}, command.id,
+            command.deadline, now);
 }
 
-void Driver::run(const RequestPath& command, Instant now) {
-  const acm::PathKey key{parts_.port.info.gid, command.dgid, pkey_, std::nullopt, ServiceId{}};
-  if (const auto known = parts_.paths->lookup(key)) {
+/// One that asks again has only moved its deadline.
+void Driver::find_path(const acm::RankQuestion& question, PathAsker asker, Instant deadline,
+                       Instant now) {
+  const PathRequest request{asker, parts_.paths->version(question.key.pkey)};
+  const auto known =
+      question.address.has_value() ? std::nullopt : parts_.paths->lookup(question.key);
+  if (known.has_value()) {
     ++counters_.paths_cached;
-    take_path(command.id, key, *known, now);
+    hand_path(request, question.key.dgid, *known, now);
     return;
   }
   ++counters_.paths_requested;
-  if (auto asked = parts_.paths->request(key, path_deadline(command, now)); !asked) {
-    take_path(command.id, key, fail(asked.error()), now);
+  if (auto asked = parts_.paths->request(question, resolver_deadline(asker, deadline, now));
+      !asked) {
+    hand_path(request, question.key.dgid, fail(asked.error()), now);
     return;
   }
-  path_requests_.emplace(key, command.id);
+  const auto [first, last] = path_requests_.equal_range(question);
+  if (std::none_of(first, last, [&](const auto& entry) { return entry.second.asker == asker; })) {
+    path_requests_.emplace(question, request);
+  }
+}
+
+/// The resolver gets half of the time where a card can help after it: the rest is for the
+/// handshake.
+Instant Driver::resolver_deadline(const PathAsker& asker, Instant deadline, Instant now) const {
+  const auto question = card_question(asker);
+  if (!question.has_value() || deadline <= now) {
+    return deadline;
+  }
+  const Duration half = (deadline - now) / 2;
+  return now + (question->is_passive ? std::min(half, kPassivePatience) : half);
+}
+
+/// What a card would be asked for; nothing where it cannot help.
+std::optional<Driver::CardQuestion> Driver::card_question(const PathAsker& asker) const {
+  if (!options_.card_paths) {
+    return std::nullopt;
+  }
+  if (const auto* id = std::get_if<ConnectionId>(&asker)) {
+    const Connection* connection = engine_->find(*id);
+    return connection != nullptr
+               ? std::optional(CardQuestion{connection->peer, connection->incarnation,
+                                            connection->deadline, pkey_,
+                                            connection->role == Role::Passive})
+               : std::nullopt;
+  }
+  const Resolution* resolution = resolutions_->find(std::get<PathId>(asker));
+  if (resolution == nullptr) {
+    return std::nullopt;
+  }
+  const auto* peer = std::get_if<PeerId>(&resolution->target);
+  // A card's path has SL 0.
+  return peer != nullptr && resolution->wish.sl.value_or(Sl()) == Sl()
+             ? std::optional(
+                   CardQuestion{*peer, 0, resolution->deadline, resolution->wish.pkey, false})
+             : std::nullopt;
 }
 
 bool Driver::take_paths(Instant now) {
   bool any = false;
   while (auto answer = parts_.paths->poll_answer()) {
-    const auto [first, last] = path_requests_.equal_range(answer->key);
-    std::vector<ConnectionId> waiting;
+    const auto [first, last] = path_requests_.equal_range(answer->question);
+    std::vector<PathRequest> waiting;
     for (auto entry = first; entry != last; ++entry) {
       waiting.push_back(entry->second);
     }
     path_requests_.erase(first, last);
-    for (const ConnectionId id : waiting) {
-      take_path(id, answer->key, answer->path, now);
+    for (const PathRequest& request : waiting) {
+      hand_path(request, answer->question.key.dgid, answer->path, now);
     }
     any = true;
   }
   return any;
 }
 
-void Driver::take_path(ConnectionId id, const acm::PathKey& key,
+/// To whoever asked; a failure only once the peer's card has not helped either.
+void Driver::hand_path(const PathRequest& request, const Gid& dgid,
                        const Result<acm::ResolvedPath>& path, Instant now) {
-  const Connection* connection = engine_->find(id);
-  if (connection == nullptr) {
+  const auto question = card_question(request.asker);
+  if (path && question.has_value() && std::holds_alternative<ConnectionId>(request.asker)) {
+    card_path_reasons_.erase(question->peer);
+  }
+  // A card that is here already comes at once.
+  const bool may_help = !path && question.has_value() && may_be_helped_by_card(path.error());
+  if (!may_help || !parts_.exchange->request({.nspace = {}, .rank = question->peer.rank},
+                                             question->deadline, now)) {
+    give_path(request, path, now);
     return;
   }
-  const PeerId peer = connection->peer;
-  if (path) {
-    card_path_reasons_.erase(peer);
-    engine_->handle_path(id, to_path(*path), now);
-    return;
-  }
-  // One that is here already comes at once.
-  const bool may_help = options_.card_paths && may_be_helped_by_card(path.error());
-  if (!may_help ||
-      !parts_.exchange->request({.nspace = {}, .rank = peer.rank}, connection->deadline, now)) {
-    engine_->handle_path(id, fail(path.error()), now);
-    return;
-  }
-  card_path_requests_.emplace(peer, CardPathRequest{id, key.dgid, path.error()});
+  card_path_requests_.emplace(question->peer, CardPathRequest{request, dgid, path.error()});
   take_cards(now);
+}
+
+void Driver::give_path(const PathRequest& request, const Result<acm::ResolvedPath>& path,
+                       Instant now) {
+  const auto origin = static_cast<std::uint8_t>(path ? path->origin : acm::PathOrigin{});
+  if (const auto* connection = std::get_if<ConnectionId>(&request.asker)) {
+    engine_->handle_path(*connection,
+                         path ? Result<Path>(Path{path->record, origin}) : fail(path.error()), now);
+    return;
+  }
+  const PathId id = std::get<PathId>(request.asker);
+  if (!path) {
+    resolutions_->handle_path(id, fail(path.error()));
+    return;
+  }
+  // The path's own generation, where it has one, is that of the moment when it was given.
+  const acm::CacheVersion& asked = request.version;
+  const std::uint32_t generation = path->generation != 0 ? path->generation : asked.generation;
+  resolutions_->handle_path(id, KnownPath{path->record, origin, generation,
+                                          to_path_version(asked, generation), now - path->age});
 }
 
 void Driver::take_card_for_path(const PeerId& peer, const Result<std::vector<std::uint8_t>>& bytes,
@@ -115,23 +163,25 @@ void Driver::take_card_for_path(const PeerId& peer, const Result<std::vector<std
   }
   card_path_requests_.erase(first, last);
   for (const CardPathRequest& request : waiting) {
-    const Connection* connection = engine_->find(request.id);
-    if (connection == nullptr) {
-      continue;
+    const auto question = card_question(request.request.asker);
+    if (!question.has_value()) {
+      continue;  // it has ended meanwhile
     }
-    const auto port = bytes ? find_port(peer, connection->incarnation, request.dgid, *bytes)
+    const auto port = bytes ? find_port(peer, question->incarnation, request.dgid, *bytes)
                             : Result<pmix::CardPort>(fail(bytes.error()));
-    const auto record = port ? path_from_card(parts_.port.info, pkey_, *port)
+    const auto record = port ? path_from_card(parts_.port.info, question->pkey, *port)
                              : Result<mad::PathRecord>(fail(port.error()));
     if (!record) {
       // Why the card does not help either matters less than why it was needed.
-      engine_->handle_path(request.id, fail(request.why), now);
+      give_path(request.request, fail(request.why), now);
       continue;
     }
     ++counters_.paths_from_cards;
-    card_path_reasons_.insert_or_assign(peer, request.why);
-    engine_->handle_path(request.id,
-                         Path{*record, static_cast<std::uint8_t>(acm::PathOrigin::Card)}, now);
+    if (std::holds_alternative<ConnectionId>(request.request.asker)) {
+      card_path_reasons_.insert_or_assign(peer, request.why);
+    }
+    give_path(request.request,
+              acm::ResolvedPath{*record, acm::PathOrigin::Card, 0, Duration::zero()}, now);
   }
 }
 

@@ -78,7 +78,8 @@ Result<> Driver::turn(Sleep sleep) {
   if (idle && engine_->pending_count() == 0) {
     qps_->make_spare();
   }
-  const bool others_wait = !path_requests_.empty() || is_waiting_for_cards();
+  const bool others_wait =
+      !path_requests_.empty() || is_waiting_for_cards() || !resolutions_->is_empty();
   waker_.wake_at(others_wait || sleep == Sleep::Next ? next_deadline() : engine_->poll_timeout(),
                  now);
   return {};
@@ -106,8 +107,12 @@ Result<bool> Driver::look_around(Sleep sleep, Instant now) {
     }
     busy = *taken;
   }
-  if (sources[kPaths].revents != 0 || is_due(parts_.paths->poll_timeout())) {
+  const bool paths_due = sources[kPaths].revents != 0 || is_due(parts_.paths->poll_timeout());
+  if (paths_due) {
     parts_.paths->progress(now);
+  }
+  follow_paths(now);
+  if (paths_due) {
     busy |= take_paths(now);
   }
   if (sources[kExchange].revents != 0 || is_due(parts_.exchange->poll_timeout())) {
@@ -137,7 +142,7 @@ bool Driver::take_cards(Instant now) {
   while (auto result = parts_.exchange->poll(now)) {
     const PeerId peer = job_.id_of(result->peer);
     if (card_requests_.erase(peer) != 0) {
-      engine_->handle_card(peer, to_peer_card(peer, result->card), now);
+      hand_card(peer, to_peer_card(peer, result->card), now);
     }
     take_card_for_path(peer, result->card, now);
     any = true;
@@ -145,10 +150,19 @@ bool Driver::take_cards(Instant now) {
   return any;
 }
 
+void Driver::hand_card(const PeerId& peer, const Result<PeerCard>& card, Instant now) {
+  engine_->handle_card(peer, card, now);
+  resolutions_->handle_card(peer, card ? Result<Gid>(card->gid) : fail(card.error()));
+}
+
 void Driver::pump(Instant now) {
   for (;;) {
     bool any = false;
     while (auto command = engine_->poll_command()) {
+      std::visit([this, now](const auto& c) { run(c, now); }, *command);
+      any = true;
+    }
+    while (auto command = resolutions_->poll_command()) {
       std::visit([this, now](const auto& c) { run(c, now); }, *command);
       any = true;
     }
@@ -159,6 +173,10 @@ void Driver::pump(Instant now) {
     }
     while (auto event = engine_->poll_event()) {
       deliver(*event);
+      any = true;
+    }
+    while (auto event = resolutions_->poll_event()) {
+      std::visit([this](const auto& e) { deliver(UserEvent{e, nullptr}); }, *event);
       any = true;
     }
     if (!any) {
@@ -172,7 +190,7 @@ void Driver::run(const RequestCard& command, Instant now) {
   const auto asked =
       parts_.exchange->request({.nspace = {}, .rank = command.peer.rank}, command.deadline, now);
   if (!asked) {
-    engine_->handle_card(command.peer, fail(asked.error()), now);
+    hand_card(command.peer, fail(asked.error()), now);
     return;
   }
   card_requests_.insert(command.peer);
@@ -196,23 +214,28 @@ void Driver::run(const ReleaseQp& command, Instant /*now*/) {
 }
 
 void Driver::deliver(const Event& event) {
-  UserEvent result{event, nullptr};
-  if (const auto* connected = std::get_if<Connected>(&result.event); connected != nullptr) {
+  UserEvent result;
+  std::visit([&result](const auto& e) { result.event = e; }, event);
+  if (const auto* connected = std::get_if<Connected>(&event); connected != nullptr) {
     qps_->lend(connected->id);
     result.qp = qps_->find(connected->id);
     result.card_path_reason = take_card_path_reason(connected->peer);
-  } else if (const auto* end = std::get_if<Disconnected>(&result.event); end != nullptr) {
+  } else if (const auto* end = std::get_if<Disconnected>(&event); end != nullptr) {
     result.qp = qps_->find(end->id);
-  } else if (const auto* failed = std::get_if<Failed>(&result.event); failed != nullptr) {
+  } else if (const auto* failed = std::get_if<Failed>(&event); failed != nullptr) {
     result.card_path_reason = take_card_path_reason(failed->peer);
   }
+  deliver(result);
+}
+
+void Driver::deliver(const UserEvent& event) {
   // Who drives the context itself takes the events before it sleeps, and is told by next_timeout();
   // the signal, two system calls, is for those who sleep while another makes progress.
   if (events_.empty() && (options_.helper_thread || sleepers_ > 0)) {
     waker_.signal();
     is_signalled_ = true;
   }
-  events_.push_back(result);
+  events_.push_back(event);
 }
 
 std::optional<Instant> Driver::next_deadline() const {

@@ -6,16 +6,19 @@
 #include <optional>
 #include <string>
 
+#include "acm/driver/node_client.hpp"
+#include "acm/driver/service_message.hpp"
 #include "acm/engine/path.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "conn/engine/resolutions.hpp"
 #include "verbs/port_info.hpp"
 
 namespace wireup::conn {
 
-/// The end of a path request.
+/// The end of a path request, as it was asked.
 struct PathAnswer {
-  acm::PathKey key;
+  acm::RankQuestion question;
   Result<acm::ResolvedPath> path;
 };
 
@@ -25,8 +28,11 @@ class PathSource {
   virtual ~PathSource() = default;
   /// What is known at once, without a system call.
   [[nodiscard]] virtual std::optional<acm::ResolvedPath> lookup(const acm::PathKey& key) const = 0;
-  /// One PathAnswer per key follows, at `deadline` at the latest.
-  [[nodiscard]] virtual Result<> request(const acm::PathKey& key, Instant deadline) = 0;
+  /// What the paths of a partition rest on now; cheap. All zero for one that was never asked for.
+  [[nodiscard]] virtual acm::CacheVersion version(PKey pkey) const = 0;
+  /// One PathAnswer per question follows, at `deadline` at the latest. An address takes the place
+  /// of the key's DGID.
+  [[nodiscard]] virtual Result<> request(const acm::RankQuestion& question, Instant deadline) = 0;
   virtual void progress(Instant now) = 0;
   [[nodiscard]] virtual std::optional<PathAnswer> poll_answer() = 0;
   /// Readable when progress() has something to do; constant for life.
@@ -34,9 +40,18 @@ class PathSource {
   [[nodiscard]] virtual std::optional<Instant> poll_timeout() const = 0;
   /// The path did not work: forget it.
   virtual void path_failed(const acm::PathKey& key) = 0;
+  /// The port has other addresses or P_Keys now.
+  virtual void port_changed(const verbs::PortInfo& port) = 0;
 };
 
+/// What a path of this generation rests on. One number stands for resolver and generation.
+[[nodiscard]] inline PathVersion to_path_version(const acm::CacheVersion& version,
+                                                 std::uint32_t generation) noexcept {
+  return {generation != 0 ? version.epoch << 32U | generation : 0, version.changes};
+}
+
 struct NodePathOptions {
+  /// The partition that is asked for; others are opened when they are.
   PKey pkey{0xFFFF};
   /// May this process become the node's resolver?
   bool may_resolve = true;
@@ -46,7 +61,7 @@ struct NodePathOptions {
   std::uint32_t cache_entries = 16384;
 };
 
-/// The node's cache and resolver. Errors as acm::NodeClient::open.
+/// The node's caches and resolvers, one of each for a partition. Errors as acm::NodeClient::open.
 [[nodiscard]] Result<std::unique_ptr<PathSource>> open_node_paths(const NodePathOptions& options,
                                                                   const verbs::PortInfo& port);
 

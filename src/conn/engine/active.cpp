@@ -3,25 +3,11 @@
 #include <algorithm>
 
 #include "conn/engine/engine.hpp"
+#include "conn/engine/rules.hpp"
 #include "mad/rate.hpp"
 
 namespace wireup::conn {
 namespace {
-
-cm::Address cm_address(const mad::PathRecord& record, Lid base_lid, Qpn qpn) {
-  cm::Address to;
-  to.dlid = record.dlid;
-  to.qpn = qpn;
-  to.sl = record.sl;
-  to.static_rate = record.rate;
-  to.path_bits = static_cast<std::uint8_t>(record.slid.value() - base_lid.value());
-  to.has_grh = record.hop_limit > 1;
-  to.dgid = record.dgid;
-  to.flow_label = record.flow_label;
-  to.hop_limit = record.hop_limit;
-  to.traffic_class = record.traffic_class;
-  return to;
-}
 
 Errc kind_of_refusal(std::uint8_t refusal) noexcept {
   switch (static_cast<Refusal>(refusal)) {
@@ -88,7 +74,7 @@ void Engine::send_request(Connection& connection, Instant now) {
   c.request_epoch = c.epoch = ++p.epoch;
 
   cm::ConnectParams params;
-  params.to = cm_address(c.path->record, config_.lid, p.card->cm_qpn);
+  params.to = address_of(c.path->record, config_.lid, p.card->cm_qpn);
   params.service_id = config_.service_id;
   params.local_ca_guid = config_.ca_guid;
   params.qpn = *c.qpn;

@@ -6,7 +6,6 @@
 #include "base/bytes.hpp"
 #include "cm/engine/ack_timeout.hpp"
 #include "conn/engine/engine.hpp"
-#include "mad/rate.hpp"
 
 namespace wireup::conn {
 
@@ -101,27 +100,6 @@ void Engine::unbind(Connection& connection) {
 void Engine::request_path(Connection& connection, const Gid& dgid) {
   enter(connection, Phase::Resolving);
   commands_.emplace_back(RequestPath{connection.id, dgid, connection.deadline});
-}
-
-/// A record that a QP can be programmed with, its MTU clamped to the port's.
-Result<Path> Engine::check(const Path& path) const {
-  const mad::PathRecord& record = path.record;
-  const unsigned lids = 1U << config_.lmc;
-  const bool own_slid = record.slid >= config_.lid &&
-                        record.slid.value() - config_.lid.value() < static_cast<int>(lids);
-  if (record.dlid.is_zero() || !own_slid || record.sgid != config_.gid ||
-      !mad::mtu_bytes(record.mtu).has_value()) {
-    return fail(Error::make(Errc::PathUnresolved,
-                            "unusable path record from %s (LID %u, GID %s): SLID %u, SGID %s, DLID "
-                            "%u, MTU code %u",
-                            config_.port_name.c_str(), config_.lid.value(),
-                            to_text(config_.gid).data(), record.slid.value(),
-                            to_text(record.sgid).data(), record.dlid.value(),
-                            static_cast<unsigned>(record.mtu)));
-  }
-  Path result = path;
-  result.record.mtu = std::min(record.mtu, config_.mtu);
-  return result;
 }
 
 /// Own direction's address, rate and level; MTU, PSNs, QPN and timeouts as agreed.

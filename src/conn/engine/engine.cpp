@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "conn/engine/rules.hpp"
+
 namespace wireup::conn {
 namespace {
 
@@ -48,18 +50,8 @@ Result<> Engine::connect(PeerId peer, Instant deadline, Instant now) {
     return fail(
         Error::make(Errc::InvalidState, "connect to rank %u: the context is closing", peer.rank));
   }
-  if (peer.job != config_.self.job) {
-    return fail(Error::make(Errc::Unsupported,
-                            "connect to rank %u: it is of another PMIx namespace than this process",
-                            peer.rank));
-  }
-  if (peer.rank >= config_.job_size) {
-    return fail(Error::make(Errc::InvalidArgument, "connect to rank %u: the job has ranks 0 to %u",
-                            peer.rank, config_.job_size - 1));
-  }
-  if (deadline <= now) {
-    return fail(Error::make(Errc::InvalidArgument,
-                            "connect to rank %u: the deadline is not in the future", peer.rank));
+  if (auto allowed = check_peer(config_, peer, deadline, now, "connect to"); !allowed) {
+    return allowed;
   }
   Peer& p = peers_[peer];
   if (p.current.has_value() && connections_.at(*p.current).phase == Phase::Ready) {
@@ -147,16 +139,22 @@ void Engine::handle_path(ConnectionId id, const Result<Path>& path, Instant now)
   if (c == nullptr) {
     return;
   }
-  const auto checked = path ? check(*path) : path;
-  if (!checked) {
-    give_up(id, {.step = Step::Path, .error = checked.error()}, now);
+  const Result<> usable = path ? check_record(config_, path->record) : fail(path.error());
+  if (!usable) {
+    give_up(id, {.step = Step::Path, .error = usable.error()}, now);
   } else {
-    c->path = *checked;
+    c->path = *path;
+    c->path->record.mtu = std::min(path->record.mtu, config_.mtu);
     c->timeline.path = now;
     enter(*c, Phase::Preparing);
     commands_.emplace_back(CreateQp{id});
   }
   drain_cm(now);
+}
+
+void Engine::set_port(Lid lid, std::uint8_t lmc) noexcept {
+  config_.lid = lid;
+  config_.lmc = lmc;
 }
 
 void Engine::handle_qp_created(ConnectionId id, const Result<Qpn>& qpn, Instant now) {

@@ -63,6 +63,8 @@ class Engine {
   void handle_communication_established(ConnectionId id, Instant now);
   void handle_mad(const cm::Address& from, std::span<const std::uint8_t> bytes, Instant now);
   void handle_timeout(Instant now);
+  /// The port's addresses have changed. Connections that are being made with the old ones fail.
+  void set_port(Lid lid, std::uint8_t lmc) noexcept;
 
   [[nodiscard]] std::optional<Command> poll_command();
   [[nodiscard]] std::optional<cm::Transmit> poll_transmit();
@@ -106,7 +108,6 @@ class Engine {
   void bind(Connection& connection, cm::Handle handle);
   void unbind(Connection& connection);
   void request_path(Connection& connection, const Gid& dgid);
-  [[nodiscard]] Result<Path> check(const Path& path) const;
   void connect_qp(Connection& connection);
   void become_ready(Connection& connection, Instant now);
   void drain_cm(Instant now);

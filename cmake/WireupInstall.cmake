@@ -13,6 +13,8 @@ install(TARGETS wireup EXPORT wireupTargets
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/wireup"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+file(GLOB WIREUP_PAGES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/wireup_*.3")
+install(FILES ${WIREUP_PAGES} DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
 install(EXPORT wireupTargets NAMESPACE wireup:: DESTINATION "${WIREUP_PACKAGE_DIR}")
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/wireupConfig.cmake.in"

@@ -53,8 +53,9 @@ def end(running: Program) -> None:
     except subprocess.TimeoutExpired:
         running.kill()
         running.wait()
-    if running.stdout is not None:
-        running.stdout.close()
+    for stream in (running.stdout, running.stderr):
+        if stream is not None:
+            stream.close()
 
 
 class Fabric:
@@ -139,6 +140,21 @@ class Fabric:
                 running.terminate()
             out, _ = running.communicate(timeout=seconds + 30)
         return done, Output(running.returncode, out, "")
+
+    @contextmanager
+    def job(self, *arguments: object, seconds: int = 120) -> Iterator[Program]:
+        """An mpirun in the background, its outputs apart, that is ended on the way out."""
+        words = ["timeout", "-k", "5", seconds, *self.tool, "mpirun", "--name", self.name]
+        running = subprocess.Popen(
+            list(map(str, [*words, *arguments])),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield running
+        finally:
+            end(running)
 
     def mpirun(self, *arguments: object, seconds: int = 120) -> Output:
         return bounded([*self.tool, "mpirun", "--name", self.name, *arguments], seconds)

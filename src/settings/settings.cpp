@@ -41,11 +41,6 @@ std::vector<std::string> Settings::path_sources() const {
   return sources;
 }
 
-SaBulk Settings::sa_bulk() const noexcept {
-  const std::string& text = value(Id::SaBulk).text;
-  return text == "always" ? SaBulk::Always : text == "never" ? SaBulk::Never : SaBulk::Auto;
-}
-
 std::string Settings::runtime_directory(std::uint32_t uid) const {
   std::string path = value(Id::RuntimeDirectory).text;
   const std::string number = std::to_string(uid);

@@ -28,8 +28,6 @@ struct Value {
   friend bool operator==(const Value&, const Value&) noexcept = default;
 };
 
-enum class SaBulk : std::uint8_t { Auto, Always, Never };
-
 /// All settings with their origins. A value type.
 class Settings {
  public:
@@ -47,7 +45,8 @@ class Settings {
   [[nodiscard]] std::optional<wireup::PKey> pkey() const noexcept;
   /// As acm's origin_name() has them, in order.
   [[nodiscard]] std::vector<std::string> path_sources() const;
-  [[nodiscard]] SaBulk sa_bulk() const noexcept;
+  /// "auto", "always" or "never".
+  [[nodiscard]] const std::string& sa_bulk() const noexcept { return value(Id::SaBulk).text; }
   [[nodiscard]] bool may_resolve() const noexcept { return value(Id::MayResolve).text == "yes"; }
   /// With the user's number for %u; empty: not set.
   [[nodiscard]] std::string runtime_directory(std::uint32_t uid) const;

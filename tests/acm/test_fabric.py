@@ -96,7 +96,7 @@ class FabricCase(unittest.TestCase):
     """Multicast alone: the SA is asked for no path. (test_sa.py has what it is asked for.)"""
 
     fabric: Fabric
-    environment: "tuple[str, ...]" = ("WIREUP_BULK_PATHS=never",)
+    environment: "tuple[str, ...]" = ("WIREUP_SA_BULK=never",)
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -122,7 +122,7 @@ class Torus(unittest.TestCase):
 
     def test_multicast_alone_would_be_wrong(self) -> None:
         """What the verdict is for."""
-        clients = {n: self.ask(f"H{n}", "WIREUP_BULK_PATHS=never") for n in range(1, HOSTS + 1)}
+        clients = {n: self.ask(f"H{n}", "WIREUP_SA_BULK=never") for n in range(1, HOSTS + 1)}
         wrong = 0
         for here, client in clients.items():
             for there in clients:

@@ -24,7 +24,7 @@ class MainJob(unittest.TestCase):
             report = Path(folder) / "report.json"
             before = fabric.stats()
             done = fabric.mpirun(
-                "-x", f"WIREUP_BULK_PATHS={bulk}",
+                "-x", f"WIREUP_SA_BULK={bulk}",
                 "-n", ranks, EXAMPLES / "connect_all", "--json", report, *options, seconds=seconds
             )
             after = fabric.stats()

@@ -22,7 +22,7 @@ TEST(Settings, DefaultsAreWhatTheTableSays) {
   const Settings settings;
   EXPECT_EQ(settings.device(), "");
   EXPECT_FALSE(settings.pkey().has_value());
-  EXPECT_EQ(settings.sa_bulk(), SaBulk::Auto);
+  EXPECT_EQ(settings.sa_bulk(), "auto");
   EXPECT_TRUE(settings.may_resolve());
   EXPECT_EQ(settings.runtime_directory(7), "");
   EXPECT_EQ(settings.cache_directory(), "/dev/shm");
@@ -52,7 +52,7 @@ TEST(Settings, TheEnvironmentOverridesTheFileAndACallerBoth) {
 TEST(Settings, AWrongValueLeavesTheOneBeforeItAndIsReportedWithItsPlace) {
   const auto loaded = layer("sa_bulk = never\ncache_entries = many\n", "f",
                             environment({{"WIREUP_SA_BULK", "perhaps"}}));
-  EXPECT_EQ(loaded.settings.sa_bulk(), SaBulk::Never);
+  EXPECT_EQ(loaded.settings.sa_bulk(), "never");
   EXPECT_EQ(loaded.settings.cache_entries(), 16384U);
   ASSERT_EQ(loaded.problems.size(), 2U);
   EXPECT_TRUE(loaded.problems[0].what().starts_with("f:2: 'cache_entries' of 'many'"));

@@ -136,6 +136,12 @@ std::vector<acm::ServedPort::Options> planned(std::vector<acm::ServedPort::Optio
     port.directory = plan.settings.runtime_directory(geteuid());
     port.cache_directory = plan.settings.cache_directory();
     port.cache_entries = plan.settings.cache_entries();
+    const bool is_ordered =
+        plan.settings.value(settings::Id::PathSources).origin != settings::Origin::Default;
+    // Else the options' route_prot says which of multicast and the SA tells paths.
+    port.sources = acm::policy_of(
+        is_ordered ? plan.settings.path_sources() : std::vector<std::string>{},
+        plan.settings.sa_bulk());
     port.audience = geteuid() == 0 ? acm::Audience::Everybody : acm::Audience::OwnUser;
     acm::RankServerLimits& ranks = port.ranks;
     ranks.max_ranks = std::min(ranks.max_ranks, plan.bounds.ranks / ports.size());

@@ -36,6 +36,8 @@ class AcmPort {
     std::uint64_t seed = 0;
     /// Names and IP addresses to answer for, besides the port's GID and LIDs.
     std::vector<mad::AcmAddress> locals;
+    /// May the SA be asked for paths? Joins need it in any case.
+    bool asks_sa_for_paths = true;
   };
   /// Errc::NoDevice, Errc::NoSubnetManager (the port is not ACTIVE), Errc::NoPermission (no
   /// CAP_NET_RAW for the privileged Q_Key, or no access to the MAD device), Errc::MemlockLimit,
@@ -57,6 +59,12 @@ class AcmPort {
     Result<mad::PathRecord> record;
   };
   [[nodiscard]] std::optional<SaAnswer> poll_sa_answer();
+
+  /// The SA's whole table of channel adapters, or of services. One reply with the id that is
+  /// returned follows, a table or an error.
+  std::uint32_t ask_nodes(Instant now);
+  std::uint32_t ask_services(Instant now);
+  [[nodiscard]] std::optional<umad::SaReply> poll_table_answer();
 
   /// Readable when progress() has something to do.
   [[nodiscard]] int fd() const noexcept { return epoll_.value(); }
@@ -86,6 +94,7 @@ class AcmPort {
   [[nodiscard]] Result<> watch(int fd);
 
   // acm_port_sa.cpp
+  [[nodiscard]] Error no_source() const;
   [[nodiscard]] umad::MadAddress sm_address() const noexcept;
   [[nodiscard]] Result<> open_sa(Instant now);
   void send_sa_requests(Instant now);
@@ -122,6 +131,11 @@ class AcmPort {
   /// Path queries of users in flight.
   std::set<umad::SaRequestId> user_queries_;
   std::deque<SaAnswer> sa_answers_;
+  /// Ids of questions that are not asked: far from those of the SA client.
+  std::uint32_t next_refused_ = 0x80000000;
+  /// Tables for users in flight.
+  std::set<umad::SaRequestId> user_tables_;
+  std::deque<umad::SaReply> table_answers_;
   /// Groups that the port is a member of, and what the queue pair is attached to.
   std::map<Gid, Lid> joined_;
   std::map<Gid, Lid> attached_;

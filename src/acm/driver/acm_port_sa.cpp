@@ -30,6 +30,11 @@ QueryFailure failure_of(const Error& error) noexcept {
 
 }  // namespace
 
+Error AcmPort::no_source() const {
+  return Error::make(Errc::PathUnresolved, "%s: path_sources does not name sa_query",
+                     info_.name().data());
+}
+
 umad::MadAddress AcmPort::sm_address() const noexcept {
   return {info_.sm_lid, info_.sm_sl, info_.pkey_index(kDefaultPKey).value_or(0)};
 }
@@ -62,6 +67,10 @@ Result<> AcmPort::open_sa(Instant now) {
 
 std::uint32_t AcmPort::ask_sa(const mad::PathRecord& record, std::uint64_t component_mask,
                               Instant now) {
+  if (!options_.asks_sa_for_paths) {
+    sa_answers_.push_back({next_refused_, fail(no_source())});
+    return next_refused_++;
+  }
   const umad::SaRequestId id = sa_->query_path(record, component_mask, now);
   user_queries_.insert(id);
   return id;
@@ -76,11 +85,39 @@ std::optional<AcmPort::SaAnswer> AcmPort::poll_sa_answer() {
   return answer;
 }
 
+std::uint32_t AcmPort::ask_nodes(Instant now) {
+  mad::NodeRecord adapters;
+  adapters.node_type = mad::kNodeChannelAdapter;
+  const umad::SaRequestId id = sa_->query_nodes(adapters, mad::node_mask::kNodeType, now);
+  user_tables_.insert(id);
+  return id;
+}
+
+std::uint32_t AcmPort::ask_services(Instant now) {
+  const umad::SaRequestId id = sa_->query_services(mad::ServiceRecord{}, 0, now);
+  user_tables_.insert(id);
+  return id;
+}
+
+std::optional<umad::SaReply> AcmPort::poll_table_answer() {
+  if (table_answers_.empty()) {
+    return std::nullopt;
+  }
+  umad::SaReply answer = std::move(table_answers_.front());
+  table_answers_.pop_front();
+  return answer;
+}
+
 void AcmPort::send_sa_requests(Instant now) {
   while (const auto command = engine_->poll_join(now)) {
     joins_.emplace(sa_->join(command->record, command->component_mask, now), command->record.mgid);
   }
   while (const auto query = engine_->poll_path_query(now)) {
+    if (!options_.asks_sa_for_paths) {
+      query_error_ = no_source();
+      engine_->handle_path_failure(query->id, QueryFailure::Refused, now);
+      continue;
+    }
     // Once: the engine repeats it itself.
     queries_.emplace(sa_->query_path(query->record, query->component_mask, now, 1), query->id);
   }
@@ -103,6 +140,10 @@ void AcmPort::handle_sa_replies(Instant now) {
     }
     if (user_queries_.erase(reply->id) != 0) {
       sa_answers_.push_back({reply->id, path_of(*reply)});
+      continue;
+    }
+    if (user_tables_.erase(reply->id) != 0) {
+      table_answers_.push_back(std::move(*reply));
       continue;
     }
     const auto join = joins_.find(reply->id);

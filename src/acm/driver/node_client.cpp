@@ -284,7 +284,7 @@ void NodeClient::State::elect(Instant now) {
   wanted.pkey = options.pkey;
   wanted.cache_entries = options.cache_entries;
   wanted.ibacm_socket = options.ibacm_socket;
-  wanted.prefer_ibacm = options.prefer_ibacm;
+  wanted.sources = options.sources;
   auto started = Resolver::start(
       wanted, lock, ServiceWatch(options.public_directory, port.port_guid, table_pkey));
   if (!started) {

@@ -8,6 +8,7 @@
 
 #include "acm/driver/ibacm_client.hpp"
 #include "acm/driver/node_directory.hpp"
+#include "acm/driver/source_policy.hpp"
 #include "acm/engine/path.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
@@ -37,8 +38,8 @@ struct NodeClientOptions {
   /// Where an ibacm, or `wireup serve`, is asked when this process is elected and may not ask the
   /// fabric itself; empty: nowhere.
   std::string ibacm_socket = kIbacmSocket;
-  /// Ask it even where this process may ask the fabric.
-  bool prefer_ibacm = false;
+  /// What is used when this process is elected.
+  SourcePolicy sources = {};
 };
 
 /// What the paths of a node rest on. Another epoch: another resolver keeps them. Another

@@ -10,7 +10,6 @@
 #include <utility>
 #include <variant>
 
-#include "acm/driver/bulk_policy.hpp"
 #include "acm/driver/path_choice.hpp"
 #include "acm/driver/sa_question.hpp"
 #include "acm/driver/service_socket.hpp"
@@ -40,6 +39,7 @@ std::uint64_t make_seed(Instant now) noexcept {
 EndpointIdentity make_identity(PKey pkey) {
   EndpointIdentity::Options options;
   options.pkey = pkey;
+  options.has_tables = true;
   // Without rtnetlink the kernel's neighbours are not known.
   if (auto neighbours = NeighbourTable::open()) {
     options.neighbours.emplace(std::move(*neighbours));
@@ -81,7 +81,11 @@ PortResolver::PortResolver(const PortResolverOptions& options, NodeLock& lock, R
       server_(std::move(server)),
       epoll_(std::move(epoll)),
       failure_reports_(kFailuresAtOnce, kFailuresPerSecond),
-      identity_(make_identity(options.pkey)) {}
+      identity_(make_identity(options.pkey)) {
+  if (!options_.sources.uses(PathOrigin::Preloaded)) {
+    options_.preloads.routes.clear();
+  }
+}
 
 PortResolver::~PortResolver() {
   unlink(options_.directory.socket_path(options_.epoch).c_str());
@@ -145,25 +149,29 @@ Instant PortResolver::poll_timeout() const {
   return until;
 }
 
+/// Before everything that this process could ask itself.
+bool PortResolver::prefers_ibacm() const noexcept {
+  const SourcePolicy& sources = options_.sources;
+  return sources.prefers(PathOrigin::Ibacm, PathOrigin::AcmMulticast) &&
+         sources.prefers(PathOrigin::Ibacm, PathOrigin::SaQuery);
+}
+
 void PortResolver::open_port(Instant now) {
   next_open_ = now + kReopenInterval;
-  if (options_.prefer_ibacm && has_listener(options_.ibacm_socket)) {
-    borrow(Error::make(Errc::NoPermission, "the configuration prefers it"), now);
+  const SourcePolicy& sources = options_.sources;
+  if (!sources.uses_fabric()) {
+    fault_ = Error::make(Errc::NoPermission, "path_sources names neither acm_multicast nor sa_query");
+    borrow(fault_, now);
     return;
   }
-  const auto bulk_paths = bulk_paths_of(options_.bulk_paths);
-  if (!bulk_paths) {
-    fault_ = bulk_paths.error();
+  if (prefers_ibacm() && has_listener(options_.ibacm_socket)) {
+    borrow(Error::make(Errc::NoPermission, "path_sources prefers it"), now);
     return;
   }
-  Config engine = options_.engine;
-  // A dump of OpenSM is such a table already.
-  engine.bulk_paths = options_.preloads.routes.empty() || *bulk_paths == BulkPaths::Always
-                          ? *bulk_paths
-                          : BulkPaths::Never;
-  auto port = AcmPort::open(
-      {options_.device, options_.port, options_.pkey, engine, make_seed(now), options_.locals},
-      now);
+  const Config engine = with_policy(options_.engine, sources, !options_.preloads.routes.empty());
+  auto port = AcmPort::open({options_.device, options_.port, options_.pkey, engine, make_seed(now),
+                             options_.locals, sources.uses(PathOrigin::SaQuery)},
+                            now);
   if (!port) {
     fault_ = port.error();
     if (fault_.is(Errc::NoPermission)) {

@@ -17,6 +17,7 @@
 #include "acm/driver/node_lock.hpp"
 #include "acm/driver/preloads.hpp"
 #include "acm/driver/rank_server.hpp"
+#include "acm/driver/source_policy.hpp"
 #include "acm/driver/unprivileged_port.hpp"
 #include "acm/driver/user_shares.hpp"
 #include "base/error.hpp"
@@ -41,8 +42,9 @@ struct PortResolverOptions {
   /// The socket of an ibacm, or of `wireup serve`, that is asked where this process may not ask the
   /// fabric itself; empty: none. The service itself must not name its own.
   std::string ibacm_socket = {};
-  /// Ask it even where this process may ask the fabric: no engine of ours beside ibacm.
-  bool prefer_ibacm = false;
+  /// What is used of all these. Config::route_protocol counts where it has no order, and
+  /// Config::bulk_paths not at all.
+  SourcePolicy sources = {};
   /// Look for names and IP addresses where no ACM is needed (EndpointIdentity) before asking by
   /// ACM, not after its silence.
   bool identify_first = false;
@@ -51,8 +53,6 @@ struct PortResolverOptions {
   /// The port is opened this long after the first beat, and nobody is answered until then: so the
   /// ranks whose resolvers step down for this one have done so.
   Duration open_delay{};
-  /// WIREUP_BULK_PATHS in the environment counts more, and Config::bulk_paths not at all.
-  BulkPaths bulk_paths = BulkPaths::Auto;
 };
 
 /// The node's resolver for one port and partition, without a thread: it answers the node's ranks on
@@ -139,6 +139,7 @@ class PortResolver {
   void read_preloads(Instant now);
   [[nodiscard]] std::optional<ResolvedPath> preloaded(const mad::AcmAddress& address) const;
   [[nodiscard]] Result<> open_cache();
+  [[nodiscard]] bool prefers_ibacm() const noexcept;
   void handle_requests(Instant now);
   void handle_resolve(const RankServer::Request& request, Instant now);
   void flush(Instant now);
@@ -157,6 +158,8 @@ class PortResolver {
   // Ports that are silent (port_resolver_identity.cpp).
   void identify(const Ask& ask, Instant now);
   void handle_identity(Instant now);
+  void handle_tables(Instant now);
+  void take_table(EndpointIdentity::Table table, const Result<umad::SaRecord>& answer, Instant now);
   void ask_route(const Ask& ask, const mad::AcmAddress& target, Instant now);
   void take_route(const mad::AcmAddress& target, const Result<ResolvedPath>& path, Instant now);
   /// True: ACM need not be waited for again.
@@ -213,6 +216,8 @@ class PortResolver {
   /// By what ACM is asked for.
   std::map<mad::AcmAddress, std::vector<Ask>> asks_;
   EndpointIdentity identity_;
+  /// Tables of the subnet in flight, by the port's ids.
+  std::map<std::uint32_t, EndpointIdentity::Table> tables_;
   /// By the address that nobody has identified yet.
   std::map<mad::AcmAddress, std::vector<Ask>> unidentified_;
   /// By the GID or LID that the SA is asked for, and those by the port's ids.

@@ -19,10 +19,12 @@ constexpr Duration kPrivilegeInterval = std::chrono::seconds(30);
 
 /// Called where the port cannot, or shall not, be opened. `lacks` says why.
 void PortResolver::borrow(const Error& lacks, Instant now) {
-  if (options_.ibacm_socket.empty()) {
+  const bool asks_ibacm = options_.sources.uses(PathOrigin::Ibacm);
+  const bool asks_kernel = options_.sources.uses(PathOrigin::Kernel);
+  if (options_.ibacm_socket.empty() || (!asks_ibacm && !asks_kernel)) {
     return;
   }
-  if (!options_.prefer_ibacm) {
+  if (!prefers_ibacm()) {
     next_open_ = now + kPrivilegeInterval;
   }
   if (borrowed_ != nullptr) {
@@ -33,6 +35,8 @@ void PortResolver::borrow(const Error& lacks, Instant now) {
   port_options.port = options_.port;
   port_options.pkey = options_.pkey;
   port_options.ibacm.socket = options_.ibacm_socket;
+  port_options.asks_ibacm = asks_ibacm;
+  port_options.asks_kernel = asks_kernel;
   port_options.lacks = lacks;
   auto port = UnprivilegedPort::open(port_options, now);
   if (port) {

@@ -3,9 +3,12 @@
 // from the SA.
 #include <algorithm>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "acm/driver/port_resolver.hpp"
 #include "acm/driver/sa_question.hpp"
+#include "acm/identity/subnet_tables.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -39,7 +42,46 @@ void PortResolver::identify(const Ask& asked, Instant now) {
   identity_.ask(ask.address, now);
 }
 
+/// The tables of the subnet that identities are looked for in.
+void PortResolver::handle_tables(Instant now) {
+  while (const auto table = identity_.poll_table()) {
+    if (port_ == nullptr) {
+      take_table(*table, fail(fault_), now);
+    } else {
+      const bool is_nodes = *table == EndpointIdentity::Table::Nodes;
+      tables_.emplace(is_nodes ? port_->ask_nodes(now) : port_->ask_services(now), *table);
+    }
+  }
+  while (auto answer = port_ == nullptr ? std::nullopt : port_->poll_table_answer()) {
+    if (const auto table = tables_.extract(answer->id)) {
+      take_table(table.mapped(), answer->record, now);
+    }
+  }
+}
+
+void PortResolver::take_table(EndpointIdentity::Table table, const Result<umad::SaRecord>& answer,
+                              Instant now) {
+  const Error other = Error::make(Errc::Malformed, "%s: the SA's table is of another kind",
+                                  info().name().data());
+  if (table == EndpointIdentity::Table::Nodes) {
+    const auto* nodes = answer ? std::get_if<std::vector<mad::NodeRecord>>(&*answer) : nullptr;
+    if (nodes != nullptr) {
+      identity_.handle_nodes(described_ports(*nodes, info().gid.prefix()), now);
+    } else {
+      identity_.handle_nodes(fail(answer ? other : answer.error()), now);
+    }
+    return;
+  }
+  const auto* services = answer ? std::get_if<std::vector<mad::ServiceRecord>>(&*answer) : nullptr;
+  if (services != nullptr) {
+    identity_.handle_services(registered_services(*services), now);
+  } else {
+    identity_.handle_services(fail(answer ? other : answer.error()), now);
+  }
+}
+
 void PortResolver::handle_identity(Instant now) {
+  handle_tables(now);
   while (const auto answer = identity_.poll_answer()) {
     const auto at = unidentified_.find(answer->address);
     if (at == unidentified_.end()) {

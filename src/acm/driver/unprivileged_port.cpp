@@ -87,6 +87,9 @@ Result<> UnprivilegedPort::watch(int fd) const {
 /// Where there is none, which is usual, ibacm is the only one to ask.
 void UnprivilegedPort::open_kernel() {
   kernel_.reset();
+  if (!options_.asks_kernel) {
+    return;
+  }
   auto kernel =
       rdmacm::KernelPaths::open({info().gid, pkey(), options_.kernel_device}, options_.kernel_ops);
   if (kernel && watch(kernel->fd())) {
@@ -97,14 +100,25 @@ void UnprivilegedPort::open_kernel() {
 void UnprivilegedPort::ask(QuestionId id, const PathKey& key, Instant deadline, Instant now) {
   questions_.insert_or_assign(
       id, Question{mad::AcmAddress::gid(key.dgid), key.sl, key.service_id, deadline, std::nullopt});
-  source_->ask(id, key, deadline, now);
+  ask_ibacm(id, key, deadline, now);
 }
 
 void UnprivilegedPort::ask(QuestionId id, const mad::AcmAddress& address, Instant deadline,
                            Instant now) {
   questions_.insert_or_assign(id,
                               Question{address, std::nullopt, ServiceId(), deadline, std::nullopt});
-  source_->ask(id, address, deadline, now);
+  ask_ibacm(id, address, deadline, now);
+}
+
+void UnprivilegedPort::ask_ibacm(QuestionId id,
+                                 const std::variant<PathKey, mad::AcmAddress>& target,
+                                 Instant deadline, Instant now) {
+  if (options_.asks_ibacm) {
+    std::visit([&](const auto& to) { source_->ask(id, to, deadline, now); }, target);
+    return;
+  }
+  take_from_ibacm(
+      {id, fail(Error::make(Errc::NoPermission, "path_sources does not name ibacm"))}, now);
 }
 
 void UnprivilegedPort::progress(Instant now) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "acm/driver/ibacm_client.hpp"
 #include "acm/driver/ibacm_source.hpp"
@@ -36,6 +37,9 @@ class UnprivilegedPort {
     std::uint8_t port = 1;
     PKey pkey{0xFFFF};
     IbacmClient::Options ibacm;
+    /// Which of the two is asked.
+    bool asks_ibacm = true;
+    bool asks_kernel = true;
     std::string kernel_device = rdmacm::kKernelCm;
     /// nullptr: librdmacm itself.
     const rdmacm::Ops* kernel_ops = nullptr;
@@ -90,6 +94,8 @@ class UnprivilegedPort {
   [[nodiscard]] Result<> watch(int fd) const;
   void open_kernel();
   void look_at_port();
+  void ask_ibacm(QuestionId id, const std::variant<PathKey, mad::AcmAddress>& target,
+                 Instant deadline, Instant now);
   void take_from_ibacm(const IbacmSource::Answer& answer, Instant now);
   void take_from_kernel(const rdmacm::KernelPaths::Answer& answer);
   [[nodiscard]] Error explain(const Error& error) const;

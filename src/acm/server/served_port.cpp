@@ -144,6 +144,7 @@ Result<> ServedPort::start(Instant now) {
   served.locals = options_.locals;
   served.preloads = options_.preloads;
   served.ranks = options_.ranks;
+  served.sources = options_.sources;
   served.open_delay = options_.audience == Audience::Everybody ? kStepDown : Duration::zero();
   auto resolver = PortResolver::open(served, *lock_, now);
   if (!resolver) {

@@ -44,6 +44,7 @@ class ServedPort {
     std::string cache_directory = "/dev/shm";
     std::string public_directory = kPublicDirectory;
     RankServerLimits ranks;
+    SourcePolicy sources = {};
   };
   [[nodiscard]] static Result<std::unique_ptr<ServedPort>> open(const Options& options);
 

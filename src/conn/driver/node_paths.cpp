@@ -92,6 +92,8 @@ class NodePaths final : public PathSource {
     client_options.directory = options_.directory;
     client_options.cache_directory = options_.cache_directory;
     client_options.cache_entries = options_.cache_entries;
+    client_options.ibacm_socket = options_.ibacm_socket;
+    client_options.sources = options_.sources;
     auto client = acm::NodeClient::open(client_options, port_);
     if (!client) {
       return fail(client.error());

@@ -59,6 +59,8 @@ struct NodePathOptions {
   std::string directory;
   std::string cache_directory = "/dev/shm";
   std::uint32_t cache_entries = 16384;
+  std::string ibacm_socket = acm::kIbacmSocket;
+  acm::SourcePolicy sources;
 };
 
 /// The node's caches and resolvers, one of each for a partition. Errors as acm::NodeClient::open.

@@ -24,6 +24,7 @@
 #include "acm/driver/node_client.hpp"
 #include "acm/files/address_text.hpp"
 #include "base/clock.hpp"
+#include "settings/settings.hpp"
 #include "verbs/device.hpp"
 
 namespace {
@@ -202,7 +203,14 @@ int main() {
     std::fprintf(stderr, "acm_client: %s\n", std::string(port.error().what()).c_str());
     return 1;
   }
-  auto client = NodeClient::open({}, port->info);
+  const auto loaded = wireup::settings::load();
+  for (const wireup::Error& problem : loaded.problems) {
+    std::fprintf(stderr, "acm_client: %s\n", std::string(problem.what()).c_str());
+  }
+  wireup::acm::NodeClientOptions options;
+  options.sources =
+      wireup::acm::policy_of(loaded.settings.path_sources(), loaded.settings.sa_bulk());
+  auto client = NodeClient::open(options, port->info);
   if (!client) {
     std::fprintf(stderr, "acm_client: %s\n", std::string(client.error().what()).c_str());
     return 1;

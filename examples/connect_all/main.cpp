@@ -183,6 +183,10 @@ class Job {
         ++end.disconnected;
         ++disconnected_;
         break;
+      // This program asks for connections alone.
+      case WIREUP_EVENT_RESOLVED:
+      case WIREUP_EVENT_UNRESOLVED:
+      case WIREUP_EVENT_PATH_CHANGED:
       case WIREUP_EVENT_NONE:
         break;
     }

@@ -27,7 +27,7 @@ Result<mad::AcmAddress> parse_target(std::string_view text) {
     auto address = acm::read_address(text.substr(prefix.size()), form);
     if (!address) {
       return fail(Error::make(Errc::InvalidArgument, "wireup_resolve_address: %s",
-                              address.error().what()));
+                              std::string(address.error().what()).c_str()));
     }
     return address;
   }

@@ -20,8 +20,8 @@ namespace wireup::acm {
 namespace {
 
 using std::chrono::seconds;
-using testing::IsEmpty;
 using test::TemporaryDirectory;
+using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr Guid kPort{0x5B00000000000101};
@@ -168,8 +168,7 @@ TEST_F(ClientView, EveryEntryIsSeenWithItsAgeAndGeneration) {
 TEST_F(ClientView, ARecordIsFoundByItsEndsWhateverItsMembership) {
   const Instant now = monotonic_now();
   make_cache(0, 1, now - seconds(3));
-  mad::PathRecord record =
-      view_cache(find_caches(places()).at(0), now)->entries.at(0).path.record;
+  mad::PathRecord record = view_cache(find_caches(places()).at(0), now)->entries.at(0).path.record;
   const auto found = find_record(find_caches(places()), record, now);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->age, seconds(3));

@@ -44,7 +44,7 @@ class ServiceTest(ManagementTest):
         self.eventually(lambda: "serving softhca0" in service.output, f"{host} is served")
 
     def rank(self, host: str, *prefix: object) -> Client:
-        client = Client(self.fabric, host, prefix)
+        client = Client(self.fabric, host, prefix=prefix)
         self.addCleanup(client.end)
         return client
 

@@ -18,7 +18,7 @@ class CacheTest(ManagementTest):
     options = ("--hosts", 2)
 
     def client(self, host: str, *prefix: object) -> Client:
-        client = Client(self.fabric, host, prefix)
+        client = Client(self.fabric, host, prefix=prefix)
         self.addCleanup(client.end)
         return client
 

@@ -225,6 +225,14 @@ class Life(ManagementTest):
             )
         self.assertNotEqual(self.fabric.run("H1", "test", "-e", SOCKET).status, 0)
 
+    def test_a_signal_ends_a_service_that_waits_for_a_port(self) -> None:
+        # It looks for one every five seconds; the signal must not wait for that.
+        words = f"{WIREUP} serve & sleep 1; kill -TERM $!; timeout 3 tail --pid=$! -f /dev/null"
+        done = self.fabric.run("H1", "env", "SOFTHCA_DIR=/none", "sh", "-c", f"{words} && wait $!")
+        self.assertEqual(done.status, 0, done.all)
+        self.assertIn("waiting for one", done.all)
+        self.assertIn("ending", done.all)
+
     def test_from_a_rank_and_back(self) -> None:
         there = "fe80::5b00:0:0:201"
         rank, peer = Client(self.fabric, "H1"), Client(self.fabric, "H2")

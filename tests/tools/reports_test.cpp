@@ -23,8 +23,12 @@ acm::CachedPath entry(Duration age) {
 
 acm::CacheView view() {
   acm::CacheView view;
-  view.file = {"/dev/shm/wireup-0-acm1-5b00000000000101-7fff.0", 0, Guid(0x5B00000000000101),
-               0x7FFF, 0};
+  view.file = {"/dev/shm/wireup-0-acm1-5b00000000000101-7fff.0",
+               0,
+               false,
+               Guid(0x5B00000000000101),
+               0x7FFF,
+               0};
   view.capacity = 64;
   view.generation = 3;
   view.bytes = 64 + 64 * 96;

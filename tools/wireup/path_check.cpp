@@ -111,19 +111,14 @@ std::vector<Difference> differences(const mad::PathRecord& cached, const mad::Pa
   return found;
 }
 
-mad::PathRecord reversed(const mad::PathRecord& record) {
-  mad::PathRecord back = record;
-  std::swap(back.sgid, back.dgid);
-  std::swap(back.slid, back.dlid);
-  return back;
-}
-
 std::vector<Difference> CheckedPath::outward_differences() const {
   return outward ? differences(cached.path.record, *outward) : std::vector<Difference>{};
 }
 
 std::vector<Difference> CheckedPath::inward_differences() const {
-  return inward ? differences(reversed(cached.path.record), *inward) : std::vector<Difference>{};
+  return inward && cached.path.origin == acm::PathOrigin::AcmMulticast
+             ? differences(mad::reversed(cached.path.record), *inward)
+             : std::vector<Difference>{};
 }
 
 bool CheckedPath::is_good() const {

@@ -26,9 +26,6 @@ struct Difference {
 [[nodiscard]] std::vector<Difference> differences(const mad::PathRecord& cached,
                                                   const mad::PathRecord& sa);
 
-/// The record of the opposite direction that a record promises.
-[[nodiscard]] mad::PathRecord reversed(const mad::PathRecord& record);
-
 /// A cached path with the SA's answers for both directions.
 struct CheckedPath {
   acm::CachedPath cached;
@@ -36,6 +33,8 @@ struct CheckedPath {
   Result<mad::PathRecord> inward;
 
   [[nodiscard]] std::vector<Difference> outward_differences() const;
+  /// Only a path that a multicast group was read for says anything of the other direction: each
+  /// end asks the SA for its own.
   [[nodiscard]] std::vector<Difference> inward_differences() const;
   /// Both directions were answered, and as cached.
   [[nodiscard]] bool is_good() const;

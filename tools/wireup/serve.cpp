@@ -139,9 +139,9 @@ std::vector<acm::ServedPort::Options> planned(std::vector<acm::ServedPort::Optio
     const bool is_ordered =
         plan.settings.value(settings::Id::PathSources).origin != settings::Origin::Default;
     // Else the options' route_prot says which of multicast and the SA tells paths.
-    port.sources = acm::policy_of(
-        is_ordered ? plan.settings.path_sources() : std::vector<std::string>{},
-        plan.settings.sa_bulk());
+    port.sources =
+        acm::policy_of(is_ordered ? plan.settings.path_sources() : std::vector<std::string>{},
+                       plan.settings.sa_bulk());
     port.audience = geteuid() == 0 ? acm::Audience::Everybody : acm::Audience::OwnUser;
     acm::RankServerLimits& ranks = port.ranks;
     ranks.max_ranks = std::min(ranks.max_ranks, plan.bounds.ranks / ports.size());
@@ -175,8 +175,7 @@ Result<> look_for_ports(const Options& options, const Plan& plan, bool is_first_
     spdlog::info("no InfiniBand port in {}: waiting for one", setup->origin);
     return {};
   }
-  spdlog::info("{} ports of {}, clients at {}", setup->ports.size(), setup->origin,
-               plan.socket);
+  spdlog::info("{} ports of {}, clients at {}", setup->ports.size(), setup->origin, plan.socket);
   if (setup->uses_interfaces) {
     if (auto socket = acm::open_route_netlink()) {
       service.watch_interfaces(acm::IpoibWatch(std::move(*socket)));

@@ -13,7 +13,7 @@ namespace wireup::acm {
 /// asked to do it, since it knows the paths too; where there is none, its lock is taken for that
 /// time. Only for root and the user whose cache it is: Errc::NoPermission. Errc::Timeout: the
 /// resolver did not do it until `deadline`.
-[[nodiscard]] Result<std::uint32_t> flush_cache(const CacheFile& cache,
-                                                const NodePlaces& places, Instant deadline);
+[[nodiscard]] Result<std::uint32_t> flush_cache(const CacheFile& cache, const NodePlaces& places,
+                                                Instant deadline);
 
 }  // namespace wireup::acm

@@ -177,12 +177,11 @@ void AcmPort::look_at_port(const verbs::PortNews& news, Instant now) {
   if (!info_.active && !before.active) {
     return;
   }
-  const bool is_same = before.active == info_.active && before.gid == info_.gid &&
-                       before.lid == info_.lid && before.lmc == info_.lmc &&
-                       before.sm_lid == info_.sm_lid && before.sm_sl == info_.sm_sl &&
-                       before.active_mtu == info_.active_mtu &&
-                       before.active_rate == info_.active_rate &&
-                       before.subnet_timeout == info_.subnet_timeout && bound_pkeys_ == info_.pkeys;
+  const bool is_same =
+      before.active == info_.active && before.gid == info_.gid && before.lid == info_.lid &&
+      before.lmc == info_.lmc && before.sm_lid == info_.sm_lid && before.sm_sl == info_.sm_sl &&
+      before.active_mtu == info_.active_mtu && before.active_rate == info_.active_rate &&
+      before.subnet_timeout == info_.subnet_timeout && bound_pkeys_ == info_.pkeys;
   if (is_same && !news.is_to_register) {
     if (attach_error_.has_value()) {
       attach_all();

@@ -160,7 +160,8 @@ void PortResolver::open_port(Instant now) {
   next_open_ = now + kReopenInterval;
   const SourcePolicy& sources = options_.sources;
   if (!sources.uses_fabric()) {
-    fault_ = Error::make(Errc::NoPermission, "path_sources names neither acm_multicast nor sa_query");
+    fault_ =
+        Error::make(Errc::NoPermission, "path_sources names neither acm_multicast nor sa_query");
     borrow(fault_, now);
     return;
   }
@@ -217,10 +218,9 @@ std::optional<ResolvedPath> PortResolver::preloaded(const mad::AcmAddress& addre
 Result<> PortResolver::open_cache() {
   // Each epoch has a file of its own: its generations are its own too.
   const auto first_generation = static_cast<std::uint32_t>((options_.epoch & 0xFFFFU) << 16U | 1U);
-  auto cache = CacheWriter::open({options_.directory.cache_path(options_.epoch),
-                                  options_.cache_entries, basis(), keep_cache_,
-                                  options_.directory.audience() == Audience::Everybody,
-                                  first_generation});
+  auto cache = CacheWriter::open(
+      {options_.directory.cache_path(options_.epoch), options_.cache_entries, basis(), keep_cache_,
+       options_.directory.audience() == Audience::Everybody, first_generation});
   if (!cache) {
     return fail(cache.error());
   }

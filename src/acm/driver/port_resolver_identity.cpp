@@ -61,8 +61,8 @@ void PortResolver::handle_tables(Instant now) {
 
 void PortResolver::take_table(EndpointIdentity::Table table, const Result<umad::SaRecord>& answer,
                               Instant now) {
-  const Error other = Error::make(Errc::Malformed, "%s: the SA's table is of another kind",
-                                  info().name().data());
+  const Error other =
+      Error::make(Errc::Malformed, "%s: the SA's table is of another kind", info().name().data());
   if (table == EndpointIdentity::Table::Nodes) {
     const auto* nodes = answer ? std::get_if<std::vector<mad::NodeRecord>>(&*answer) : nullptr;
     if (nodes != nullptr) {

@@ -28,9 +28,9 @@ bool SourcePolicy::uses_fabric() const noexcept {
 SourcePolicy policy_of(std::span<const std::string> sources, std::string_view bulk) {
   SourcePolicy policy;
   for (const std::string& name : sources) {
-    const auto source =
-        std::find_if(kSources.begin(), kSources.end(),
-                     [&](PathOrigin origin) { return origin_name(origin) == name; });
+    const auto source = std::find_if(kSources.begin(), kSources.end(), [&](PathOrigin origin) {
+      return origin_name(origin) == name;
+    });
     if (source != kSources.end()) {
       policy.order.push_back(*source);
     }
@@ -47,8 +47,8 @@ Config with_policy(Config engine, const SourcePolicy& policy, bool has_dump) noe
   } else if (policy.prefers(PathOrigin::AcmMulticast, PathOrigin::SaQuery)) {
     engine.route_protocol = RouteProtocol::Acm;
   }
-  const bool is_wanted = policy.uses(PathOrigin::SaQuery) &&
-                         (!has_dump || policy.bulk == BulkPaths::Always);
+  const bool is_wanted =
+      policy.uses(PathOrigin::SaQuery) && (!has_dump || policy.bulk == BulkPaths::Always);
   engine.bulk_paths = is_wanted ? policy.bulk : BulkPaths::Never;
   return engine;
 }

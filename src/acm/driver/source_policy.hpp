@@ -15,8 +15,8 @@ namespace wireup::acm {
 /// Which sources of paths a node uses, and which it asks first. A value type.
 struct SourcePolicy {
   /// Sources that are not in it are not used. Of two that can tell the same path the earlier one is
-  /// asked; preloaded paths are always the first, and the card is the last. Empty: all, in the order
-  /// of ADR 9.
+  /// asked; preloaded paths are always the first, and the card is the last. Empty: all, in the
+  /// order of ADR 9.
   std::vector<PathOrigin> order;
   /// Is the SA asked for all paths at once?
   BulkPaths bulk = BulkPaths::Auto;

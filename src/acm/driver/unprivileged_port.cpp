@@ -117,8 +117,8 @@ void UnprivilegedPort::ask_ibacm(QuestionId id,
     std::visit([&](const auto& to) { source_->ask(id, to, deadline, now); }, target);
     return;
   }
-  take_from_ibacm(
-      {id, fail(Error::make(Errc::NoPermission, "path_sources does not name ibacm"))}, now);
+  take_from_ibacm({id, fail(Error::make(Errc::NoPermission, "path_sources does not name ibacm"))},
+                  now);
 }
 
 void UnprivilegedPort::progress(Instant now) {

@@ -69,7 +69,7 @@ class CacheStepTest : public testing::Test {
 
   [[nodiscard]] Result<CacheWriter> open(const std::string& file,
                                          std::uint32_t first_generation = 1) const {
-    return CacheWriter::open({file, kSlots, kBasis, true, first_generation});
+    return CacheWriter::open({file, kSlots, kBasis, true, false, first_generation});
   }
 
   /// A process that stops, is stepped through `act` and ends.

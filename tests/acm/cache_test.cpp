@@ -469,7 +469,7 @@ TEST_F(NodeCacheTest, InboundPathsAreStoredWhereTheyDiffer) {
 }
 
 TEST_F(NodeCacheTest, ANewFileBeginsWithTheGenerationThatIsWanted) {
-  auto cache = CacheWriter::open({path_, 64, kBasis, false, 0x30001});
+  auto cache = CacheWriter::open({path_, 64, kBasis, false, false, 0x30001});
   ASSERT_TRUE(cache.has_value());
   EXPECT_EQ(reader().generation(), 0x30001U);
   cache->invalidate(kBasis);

@@ -206,6 +206,9 @@ TEST_F(IpoibTest, AnyBytes) {
   Rng rng(wireup::test::seed(6));
   const std::uint64_t rounds = wireup::test::rounds(20000);
   for (std::uint64_t round = 0; round < rounds; ++round) {
+    if (round % 1000 == 0) {
+      table_ = {};  // Else it holds all interfaces that there can be.
+    }
     Bytes bytes = rng.below(2) == 0 ? kLink : joined(kIpv4, kIpv6);
     for (std::uint64_t changes = 1 + rng.below(6); changes > 0; --changes) {
       bytes[rng.below(bytes.size())] = static_cast<std::uint8_t>(rng.next());

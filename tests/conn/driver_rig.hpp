@@ -94,7 +94,7 @@ class OwnPortPaths final : public PathSource {
 
   /// Does the cache have it? Else it is asked for, and answered by answer().
   bool is_cached = true;
-  acm::CacheVersion now{1, 7, 0};
+  acm::CacheVersion now{1, false, 7, 0};
   std::uint8_t hop_limit = 0;
   std::optional<Error> refusal;
   std::vector<acm::RankQuestion> asked;

@@ -121,9 +121,12 @@ TEST_F(ClientView, TheCacheOfAServiceForEverybodyIsSeenAndEmptiedToo) {
   {
     auto writer = CacheWriter::open({names.cache_path(3), 64, CacheBasis{}, true, true});
     ASSERT_TRUE(writer);
+    const PathKey key = key_to(1);
     mad::PathRecord record;
+    record.sgid = key.sgid;
+    record.dgid = key.dgid;
     record.dlid = Lid(7);
-    writer->store(key_to(1), record, PathOrigin::SaQuery, now);
+    writer->store(key, record, PathOrigin::SaQuery, now);
   }
   auto lock = NodeLock::open(names.lock_path(), Audience::Everybody);
   ASSERT_TRUE(lock);

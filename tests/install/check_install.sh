@@ -28,13 +28,13 @@ while read -r file; do
     */libwireup.so | */libwireup.so.N | */pkgconfig/wireup.pc) ;;
     */cmake/wireup/wireup*.cmake) ;;
     */libibacm.so | */libibacm.so.N | ./include/infiniband/ib_acm.h | */man3/ib_acm_*.3) ;;
-    ./bin/wireup | */man1/wireup*.1 | */man5/wireup.conf.5 | */bash-completion/completions/wireup) ;;
+    ./bin/wireup | */man1/wireup*.1 | */man3/wireup_*.3 | */man5/wireup.conf.5 | */bash-completion/completions/wireup) ;;
     */man8/wireup-*.8 | */systemd/system/wireup.service | */systemd/system/wireup.socket) ;;
     *) fail "installs $file, which nobody asked for" ;;
   esac
 done <"$work/files"
 for wanted in include/wireup/wireup.h include/wireup/wireup.hpp bin/wireup share/man/man1/wireup.1 \
-  share/man/man1/wireup-{resolve,verify,cache,doctor}.1 share/man/man5/wireup.conf.5 \
+  share/man/man1/wireup-{resolve,verify,cache,doctor}.1 share/man/man3/wireup_resolve.3 share/man/man5/wireup.conf.5 \
   share/man/man8/wireup-serve.8 share/bash-completion/completions/wireup; do
   [[ -f $prefix/$wanted ]] || fail "does not install $wanted"
 done

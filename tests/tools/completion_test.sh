@@ -42,7 +42,7 @@ expect "$root/README.md" wireup doctor --socket "$root/READ"
 for command in resolve verify cache doctor serve; do
   section=1
   [[ $command == serve ]] && section=8
-  options=$("$wireup" "$command" --help | grep -oE -- '--[a-z]+' | sort -u)
+  options=$("$wireup" "$command" --help | grep -oE -- '--[a-z][a-z-]*' | sort -u)
   [[ $options == *--help* ]] || fail "wireup $command --help shows no options"
   offered=" $(complete_words wireup "$command" --) "
   page=$(sed 's/\\-/-/g' "$root/docs/man/wireup-$command.$section")

@@ -23,6 +23,10 @@ _wireup() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return 0
       ;;
+    --user)
+      mapfile -t COMPREPLY < <(compgen -u -- "$word")
+      return 0
+      ;;
     -p | --pkey | -t | --timeout)
       return 0
       ;;
@@ -37,7 +41,7 @@ _wireup() {
       [[ -z $sub ]] && words="show size flush $words"
       ;;
     doctor) words='--socket --json --help' ;;
-    serve) words='--options --addresses --socket --help' ;;
+    serve) words='--options --addresses --socket --user --keep-privileges --help' ;;
     *) return 0 ;;
   esac
   if [[ $command == resolve && $word != -* ]]; then

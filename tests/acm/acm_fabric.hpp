@@ -205,14 +205,20 @@ class Fabric {
            });
   }
 
-  /// All paths of a node at once.
+  /// All paths of a node at once, or which of their ends are switches.
   void table(std::size_t node, const TableQuery& query) {
-    ++tables_asked;
+    const bool is_paths = query.kind == TableQuery::Kind::Paths;
+    ++(is_paths ? tables_asked : switches_asked);
     net.at(now() + (table_mode == SaMode::Silent ? sa_timeout : table_delay),
-           [this, node, query, mode = table_mode] {
+           [this, node, query, is_paths, mode = is_paths ? table_mode : switch_mode] {
              FabricNode& asker = *nodes[node];
              if (mode != SaMode::Answering) {
                asker.engine.handle_table_failure(query.id, failure_of(mode), now());
+               asker.drain(now());
+               return;
+             }
+             if (!is_paths) {
+               asker.engine.handle_switches(query.id, switches, now());
                asker.drain(now());
                return;
              }
@@ -249,6 +255,9 @@ class Fabric {
   /// Paths of tables to ports that run nothing of ours.
   std::vector<mad::PathRecord> without_acm;
   std::size_t tables_asked = 0;
+  std::vector<Guid> switches;
+  SaMode switch_mode = SaMode::Answering;
+  std::size_t switches_asked = 0;
   Duration table_delay = std::chrono::milliseconds(1);
   Instant last_query;
   std::size_t queries_asked = 0;

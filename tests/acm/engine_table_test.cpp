@@ -104,6 +104,57 @@ TEST(AcmTable, WhereOnePathHasAnotherSlNoneIsMadeOfAGroup) {
   EXPECT_EQ(node.engine.counters().requests_sent, 0U);
 }
 
+/// Two nodes, and a switch whose own port is slower than theirs.
+std::unique_ptr<Fabric> with_slow_switch() {
+  auto fabric = uniform();
+  mad::PathRecord to_switch;
+  to_switch.dgid = Gid::make(0xFE80000000000000, Guid(0x5A01));
+  to_switch.dlid = Lid(0x300);
+  to_switch.mtu = mad::kMtu1024;
+  to_switch.rate = mad::kRate10;
+  to_switch.reversible = true;
+  fabric->without_acm.push_back(to_switch);
+  fabric->switches = {Guid(0x5A00), Guid(0x5A01)};
+  return fabric;
+}
+
+TEST(AcmTable, ASwitchWhoseOwnPortIsSlowIsNoVerdict) {
+  auto fabric = with_slow_switch();
+  fabric->add(bulk());
+  fabric->add(bulk());
+  fabric->net.run_for(milliseconds(20));
+  EXPECT_EQ(fabric->nodes[0]->engine.route_protocol(), RouteProtocol::Acm);
+  EXPECT_EQ(fabric->tables_asked, 2U);
+  EXPECT_EQ(fabric->switches_asked, 2U) << "two requests a node";
+}
+
+TEST(AcmTable, AnAdapterThatIsAsSlowIsOne) {
+  auto fabric = with_slow_switch();
+  fabric->switches.pop_back();
+  fabric->add(bulk());
+  fabric->net.run_for(milliseconds(20));
+  EXPECT_EQ(fabric->nodes[0]->engine.route_protocol(), RouteProtocol::Sa);
+}
+
+TEST(AcmTable, WhereTheSaDoesNotTellItsSwitchesPathsDiffer) {
+  for (const SaMode mode : {SaMode::Silent, SaMode::Refusing}) {
+    auto fabric = with_slow_switch();
+    fabric->switch_mode = mode;
+    fabric->add(bulk());
+    fabric->net.run_for(seconds(10));
+    EXPECT_EQ(fabric->nodes[0]->engine.route_protocol(), RouteProtocol::Sa);
+    EXPECT_EQ(fabric->switches_asked, 1U);
+  }
+}
+
+TEST(AcmTable, WhereAllPathsAreEqualNobodyAsksForSwitches) {
+  auto fabric = uniform();
+  fabric->switches = {Guid(0x5A01)};
+  fabric->add(bulk());
+  fabric->net.run_for(milliseconds(20));
+  EXPECT_EQ(fabric->switches_asked, 0U);
+}
+
 TEST(AcmTable, ASlThatIsNotTheGroupsIsAVerdictToo) {
   auto fabric = uniform();
   fabric->path_sl = Sl(2);

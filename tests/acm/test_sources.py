@@ -129,6 +129,8 @@ class Identified(ManagementTest):
                 for kind, target, source in (
                     ("n", "elsewhere", "node1"),
                     ("i", "10.77.0.2", "10.77.0.1"),
+                    # The first word of the node's description, which the SA tells.
+                    ("n", "H2", "node1"),
                 ):
                     with self.subTest(target=target):
                         out = self.path_to(kind, target, source)

@@ -132,6 +132,16 @@ TEST(Verdict, ARateThatDiffersByDestinationIsNotTrusted) {
   EXPECT_EQ(verdict.wrong, 0U);
 }
 
+TEST(Verdict, APathToASwitchSaysNothing) {
+  mad::PathRecord slow = record_to(5);
+  slow.rate = 3;
+  CheckedPath to_switch = good(slow);
+  to_switch.is_switch = true;
+  EXPECT_EQ(judge({to_switch, good(record_to(4)), good(record_to(6))}).multicast, Trust::Yes);
+  to_switch.inward->mtu = 1;
+  EXPECT_EQ(judge({to_switch, good(record_to(4))}).multicast, Trust::Yes);
+}
+
 TEST(Verdict, AGroupsPathThatIsNotTheSasIsNotTrusted) {
   CheckedPath path = good(sample_record(), acm::PathOrigin::AcmMulticast);
   path.outward->mtu = 5;

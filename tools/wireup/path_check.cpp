@@ -40,7 +40,7 @@ std::string unequal_parts(const mad::PathRecord& a, const mad::PathRecord& b) {
 
 void judge_directions(const std::vector<CheckedPath>& paths, Verdict& verdict) {
   for (const CheckedPath& path : paths) {
-    if (path.outward && path.inward && group_values(*path.outward) != group_values(*path.inward)) {
+    if (!path.is_switch && path.outward && path.inward && group_values(*path.outward) != group_values(*path.inward)) {
       verdict.reasons.push_back(fmt::format("{} differs by direction: to GID {} {}, from there {}",
                                             unequal_parts(*path.outward, *path.inward),
                                             to_text(path.cached.key.dgid).data(),
@@ -53,7 +53,7 @@ void judge_directions(const std::vector<CheckedPath>& paths, Verdict& verdict) {
 void judge_destinations(const std::vector<CheckedPath>& paths, Verdict& verdict) {
   const CheckedPath* first = nullptr;
   for (const CheckedPath& path : paths) {
-    if (!path.outward) {
+    if (!path.outward || path.is_switch) {
       continue;
     }
     if (first == nullptr) {
@@ -116,7 +116,7 @@ std::vector<Difference> CheckedPath::outward_differences() const {
 }
 
 std::vector<Difference> CheckedPath::inward_differences() const {
-  return inward && cached.path.origin == acm::PathOrigin::AcmMulticast
+  return inward && cached.path.origin != acm::PathOrigin::SaQuery
              ? differences(mad::reversed(cached.path.record), *inward)
              : std::vector<Difference>{};
 }

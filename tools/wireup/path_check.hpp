@@ -31,10 +31,12 @@ struct CheckedPath {
   acm::CachedPath cached;
   Result<mad::PathRecord> outward;
   Result<mad::PathRecord> inward;
+  /// It leads to a switch, whose own port may be slower than all others, and has no queue pair of a
+  /// user: it says nothing of groups.
+  bool is_switch = false;
 
   [[nodiscard]] std::vector<Difference> outward_differences() const;
-  /// Only a path that a multicast group was read for says anything of the other direction: each
-  /// end asks the SA for its own.
+  /// None of a path that the SA told: each end asks for its own direction.
   [[nodiscard]] std::vector<Difference> inward_differences() const;
   /// Both directions were answered, and as cached.
   [[nodiscard]] bool is_good() const;

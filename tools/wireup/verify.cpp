@@ -2,6 +2,7 @@
 // `wireup verify`: the node cache against the subnet administrator.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -53,8 +54,12 @@ VerifyReport check(const verbs::PortInfo& port, acm::CacheView view, Instant dea
   }
   const auto answers = acm::ask_subnet(port, questions, deadline);
   VerifyReport report{port.name().data(), view.file.path, PKey(view.file.partition), {}, {}};
+  // Where the SA does not tell, all count.
+  const auto switches = acm::ask_switches(port, deadline).value_or(std::vector<Guid>());
   for (std::size_t i = 0; i < view.entries.size(); ++i) {
-    report.paths.push_back({view.entries[i], answers[2 * i], answers[2 * i + 1]});
+    const Guid there = view.entries[i].path.record.dgid.interface_id();
+    const bool is_switch = std::find(switches.begin(), switches.end(), there) != switches.end();
+    report.paths.push_back({view.entries[i], answers[2 * i], answers[2 * i + 1], is_switch});
   }
   report.verdict = judge(report.paths);
   return report;

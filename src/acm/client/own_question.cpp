@@ -287,6 +287,36 @@ std::vector<Result<mad::PathRecord>> ask_subnet(const verbs::PortInfo& port,
   return answers;
 }
 
+Result<std::vector<Guid>> ask_switches(const verbs::PortInfo& port, Instant deadline) {
+  auto sa = umad::SaClient::open(sa_options(port));
+  if (!sa) {
+    return fail(sa.error());
+  }
+  mad::NodeRecord wanted;
+  wanted.node_type = mad::kNodeSwitch;
+  sa->query_nodes(wanted, mad::node_mask::kNodeType, monotonic_now());
+  for (Instant now = monotonic_now(); now < deadline; now = monotonic_now()) {
+    sa->progress(now);
+    const auto reply = sa->poll_reply();
+    if (!reply.has_value()) {
+      wait_for(sa->fd(), std::min(deadline, sa->poll_timeout().value_or(deadline)));
+      continue;
+    }
+    if (!reply->record) {
+      return fail(reply->record.error());
+    }
+    std::vector<Guid> switches;
+    if (const auto* nodes = std::get_if<std::vector<mad::NodeRecord>>(&*reply->record)) {
+      for (const mad::NodeRecord& node : *nodes) {
+        switches.push_back(node.port_guid);
+      }
+    }
+    return switches;
+  }
+  return fail(Error::make(Errc::Timeout, "%s: the SA (LID %u) did not tell its switches in time",
+                          port.name().data(), port.sm_lid.value()));
+}
+
 Result<mad::PathRecord> ask_subnet(const mad::PathRecord& path, Instant deadline) {
   const auto info = find_port(path);
   if (!info) {

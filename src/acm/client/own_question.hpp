@@ -51,6 +51,8 @@ struct PortWish {
 [[nodiscard]] std::vector<Result<mad::PathRecord>> ask_subnet(const verbs::PortInfo& port,
                                                               std::span<const SaQuestion> questions,
                                                               Instant deadline);
+/// The port GUIDs of the subnet's switches, by the SA of this port.
+[[nodiscard]] Result<std::vector<Guid>> ask_switches(const verbs::PortInfo& port, Instant deadline);
 /// By a query to the SA of the port that the record's source names: what is not 0 in `path` is
 /// asked for.
 [[nodiscard]] Result<mad::PathRecord> ask_subnet(const mad::PathRecord& path, Instant deadline);

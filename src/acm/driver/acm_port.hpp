@@ -98,6 +98,7 @@ class AcmPort {
   [[nodiscard]] umad::MadAddress sm_address() const noexcept;
   [[nodiscard]] Result<> open_sa(Instant now);
   void send_sa_requests(Instant now);
+  [[nodiscard]] umad::SaRequestId ask_for(std::uint8_t node_type, Instant now);
   void handle_sa_replies(Instant now);
   void handle_path_reply(const umad::SaReply& reply, std::uint32_t query, Instant now);
   void handle_table_reply(const umad::SaReply& reply, Instant now);
@@ -122,7 +123,7 @@ class AcmPort {
   std::map<umad::SaRequestId, Gid> joins_;
   /// Path queries in flight, by the engine's ids.
   std::map<umad::SaRequestId, std::uint32_t> queries_;
-  /// The request for all paths in flight: the SA client's id and the engine's.
+  /// The request for a table in flight: the SA client's id and the engine's.
   struct Table {
     umad::SaRequestId request = 0;
     std::uint32_t query = 0;

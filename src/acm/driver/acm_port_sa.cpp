@@ -85,10 +85,14 @@ std::optional<AcmPort::SaAnswer> AcmPort::poll_sa_answer() {
   return answer;
 }
 
+umad::SaRequestId AcmPort::ask_for(std::uint8_t node_type, Instant now) {
+  mad::NodeRecord nodes;
+  nodes.node_type = node_type;
+  return sa_->query_nodes(nodes, mad::node_mask::kNodeType, now);
+}
+
 std::uint32_t AcmPort::ask_nodes(Instant now) {
-  mad::NodeRecord adapters;
-  adapters.node_type = mad::kNodeChannelAdapter;
-  const umad::SaRequestId id = sa_->query_nodes(adapters, mad::node_mask::kNodeType, now);
+  const umad::SaRequestId id = ask_for(mad::kNodeChannelAdapter, now);
   user_tables_.insert(id);
   return id;
 }
@@ -122,7 +126,10 @@ void AcmPort::send_sa_requests(Instant now) {
     queries_.emplace(sa_->query_path(query->record, query->component_mask, now, 1), query->id);
   }
   if (const auto query = engine_->poll_table_query(now)) {
-    table_ = Table{sa_->query_paths(query->record, query->component_mask, now), query->id};
+    const bool is_paths = query->kind == TableQuery::Kind::Paths;
+    table_ = Table{is_paths ? sa_->query_paths(query->record, query->component_mask, now)
+                            : ask_for(mad::kNodeSwitch, now),
+                   query->id};
   }
 }
 
@@ -199,6 +206,13 @@ void AcmPort::handle_table_reply(const umad::SaReply& reply, Instant now) {
     engine_->handle_table_failure(query, failure_of(reply.record.error()), now);
   } else if (const auto* paths = std::get_if<std::vector<mad::PathRecord>>(&*reply.record)) {
     engine_->handle_path_table(query, *paths, now);
+  } else if (const auto* nodes = std::get_if<std::vector<mad::NodeRecord>>(&*reply.record)) {
+    std::vector<Guid> switches;
+    switches.reserve(nodes->size());
+    for (const mad::NodeRecord& node : *nodes) {
+      switches.push_back(node.port_guid);
+    }
+    engine_->handle_switches(query, switches, now);
   } else {
     engine_->handle_table_failure(query, QueryFailure::Refused, now);
   }

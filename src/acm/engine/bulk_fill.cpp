@@ -2,6 +2,7 @@
 #include "acm/engine/bulk_fill.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "mad/rate.hpp"
 
@@ -54,6 +55,13 @@ void BulkFill::restart(const Config& config, Rng& rng, Instant now) {
 
 std::optional<TableQuery> BulkFill::poll(const Config& config, const PortIdentity& port,
                                          Instant now) {
+  TableQuery query;
+  if (state_ == State::AsksSwitches) {
+    state_ = State::SwitchesInFlight;
+    query.id = ++id_;
+    query.kind = TableQuery::Kind::Switches;
+    return query;
+  }
   if (state_ != State::Waiting || due_ > now) {
     return std::nullopt;
   }
@@ -61,7 +69,6 @@ std::optional<TableQuery> BulkFill::poll(const Config& config, const PortIdentit
   spacing_ = is_rare ? config.bulk_first_spacing : std::min(spacing_ * 2, config.bulk_max_retry);
   state_ = State::InFlight;
   asked_at_ = now;
-  TableQuery query;
   query.id = ++id_;
   query.component_mask = kTableMask;
   query.record.sgid = port.gid;
@@ -72,27 +79,58 @@ std::optional<TableQuery> BulkFill::poll(const Config& config, const PortIdentit
 }
 
 bool BulkFill::handle_table(std::uint32_t id, std::span<const mad::PathRecord> records,
-                            const PortIdentity& port) noexcept {
+                            const PortIdentity& port) {
   if (state_ != State::InFlight || id != id_) {
     return false;
   }
-  state_ = State::Done;
-  Verdict verdict;
+  judged_.clear();
   for (const mad::PathRecord& record : records) {
-    if (!is_usable_path(record, port)) {
-      continue;
+    if (is_usable_path(record, port)) {
+      judged_.push_back({record.dgid.interface_id(), shape_of(record), record.reversible});
     }
-    const PathShape shape = shape_of(record);
-    verdict.is_uniform =
-        verdict.is_uniform && record.reversible && verdict.shape.value_or(shape) == shape;
-    verdict.shape = shape;
   }
-  verdict_ = verdict;
+  const Verdict verdict = judge(judged_);
+  if (verdict.is_uniform) {
+    settle(verdict);
+  } else {
+    state_ = State::AsksSwitches;
+  }
   return true;
+}
+
+bool BulkFill::handle_switches(std::uint32_t id, std::span<const Guid> switches) {
+  if (state_ != State::SwitchesInFlight || id != id_) {
+    return false;
+  }
+  const std::set<Guid> ports(switches.begin(), switches.end());
+  std::erase_if(judged_, [&](const Judged& path) { return ports.contains(path.port); });
+  settle(judge(judged_));
+  return true;
+}
+
+BulkFill::Verdict BulkFill::judge(std::span<const Judged> paths) noexcept {
+  Verdict verdict;
+  for (const Judged& path : paths) {
+    verdict.is_uniform = verdict.is_uniform && path.is_reversible &&
+                         verdict.shape.value_or(path.shape) == path.shape;
+    verdict.shape = path.shape;
+  }
+  return verdict;
+}
+
+void BulkFill::settle(const Verdict& verdict) noexcept {
+  state_ = State::Done;
+  verdict_ = verdict;
+  judged_ = {};
 }
 
 bool BulkFill::handle_failure(std::uint32_t id, QueryFailure failure, const Config& config,
                               Rng& rng, Instant now) {
+  if (state_ == State::SwitchesInFlight && id == id_) {
+    // The paths differ, as far as one can tell.
+    settle(judge(judged_));
+    return true;
+  }
   if (state_ != State::InFlight || id != id_) {
     return false;
   }

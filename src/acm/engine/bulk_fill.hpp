@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "acm/engine/config.hpp"
 #include "acm/engine/messages.hpp"
 #include "acm/engine/port_identity.hpp"
+#include "base/ids.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "mad/mc_member_record.hpp"
@@ -38,8 +40,10 @@ struct PathShape {
 /// tried again with growing waits.
 ///
 /// Multicast-made paths are judged by the answer: where SL, MTU or rate differ between
-/// destinations, or are not the group's, such a path would be a wrong one. Before the first answer
-/// there is no verdict, for Config::bulk_patience at most.
+/// destinations, or are not the group's, such a path would be a wrong one. Switches are no
+/// destinations of queue pairs, and their ports may be slower than all others: where paths differ,
+/// a second request tells which of them lead to switches. Before the first answer there is no
+/// verdict, for Config::bulk_patience at most.
 class BulkFill {
  public:
   BulkFill(const Config& config, Instant now) noexcept;
@@ -51,7 +55,8 @@ class BulkFill {
                                                Instant now);
   /// False for an id that is not in flight.
   [[nodiscard]] bool handle_table(std::uint32_t id, std::span<const mad::PathRecord> records,
-                                  const PortIdentity& port) noexcept;
+                                  const PortIdentity& port);
+  [[nodiscard]] bool handle_switches(std::uint32_t id, std::span<const Guid> switches);
   [[nodiscard]] bool handle_failure(std::uint32_t id, QueryFailure failure, const Config& config,
                                     Rng& rng, Instant now);
   [[nodiscard]] std::optional<Instant> poll_timeout() const noexcept;
@@ -67,13 +72,22 @@ class BulkFill {
   friend bool operator==(const BulkFill&, const BulkFill&) noexcept = default;
 
  private:
-  enum class State : std::uint8_t { Off, Waiting, InFlight, Done };
+  enum class State : std::uint8_t { Off, Waiting, InFlight, AsksSwitches, SwitchesInFlight, Done };
   struct Verdict {
     bool is_uniform = true;
     /// Nothing where the answer had no path.
     std::optional<PathShape> shape;
     friend constexpr bool operator==(const Verdict&, const Verdict&) noexcept = default;
   };
+  /// What of a path the verdict depends on.
+  struct Judged {
+    Guid port;
+    PathShape shape;
+    bool is_reversible = false;
+    friend constexpr bool operator==(const Judged&, const Judged&) noexcept = default;
+  };
+  [[nodiscard]] static Verdict judge(std::span<const Judged> paths) noexcept;
+  void settle(const Verdict& verdict) noexcept;
 
   State state_ = State::Off;
   /// When to ask (Waiting).
@@ -86,6 +100,8 @@ class BulkFill {
   Instant patience_end_;
   std::uint32_t id_ = 0;
   std::optional<Verdict> verdict_;
+  /// While it is asked which of them lead to switches.
+  std::vector<Judged> judged_;
 };
 
 }  // namespace wireup::acm

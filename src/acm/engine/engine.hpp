@@ -85,6 +85,8 @@ class Engine {
   void handle_path_reply(std::uint32_t id, const mad::PathRecord& record, Instant now);
   void handle_path_failure(std::uint32_t id, QueryFailure failure, Instant now);
   void handle_path_table(std::uint32_t id, std::span<const mad::PathRecord> records, Instant now);
+  /// The port GUIDs of the subnet's switches.
+  void handle_switches(std::uint32_t id, std::span<const Guid> switches, Instant now);
   void handle_table_failure(std::uint32_t id, QueryFailure failure, Instant now);
   void handle_timeout(Instant now);
 

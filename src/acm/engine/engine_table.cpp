@@ -27,7 +27,8 @@ bool is_better(const mad::PathRecord& a, const mad::PathRecord& b, Lid base) noe
 
 std::optional<TableQuery> Engine::poll_table_query(Instant now) {
   auto query = bulk_.poll(config_, port_, now);
-  counters_.path_tables_sent += query.has_value() ? 1 : 0;
+  const bool is_paths = query.has_value() && query->kind == TableQuery::Kind::Paths;
+  counters_.path_tables_sent += is_paths ? 1 : 0;
   return query;
 }
 
@@ -58,9 +59,17 @@ void Engine::handle_path_table(std::uint32_t id, std::span<const mad::PathRecord
   start_queued(now);
 }
 
+void Engine::handle_switches(std::uint32_t id, std::span<const Guid> switches, Instant now) {
+  if (bulk_.handle_switches(id, switches)) {
+    update_protocol(now);
+    start_queued(now);
+  }
+}
+
 void Engine::handle_table_failure(std::uint32_t id, QueryFailure failure, Instant now) {
   if (bulk_.handle_failure(id, failure, config_, rng_, now)) {
     update_protocol(now);
+    start_queued(now);
   }
 }
 

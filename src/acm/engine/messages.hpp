@@ -78,10 +78,14 @@ struct PathQuery {
   friend bool operator==(const PathQuery&, const PathQuery&) noexcept = default;
 };
 
-/// "Ask the SA for all these paths" (SubnAdmGetTable, mad::PathRecord). The driver answers with
-/// Engine::handle_path_table() or handle_table_failure(), in bounded time.
+/// "Ask the SA for a whole table" (SubnAdmGetTable), of all these paths (mad::PathRecord) or of the
+/// nodes that are switches (mad::NodeRecord). The driver answers with Engine::handle_path_table() or
+/// handle_switches(), or handle_table_failure(), in bounded time.
 struct TableQuery {
+  enum class Kind : std::uint8_t { Paths, Switches };
   std::uint32_t id = 0;
+  Kind kind = Kind::Paths;
+  /// Of paths.
   mad::PathRecord record;
   std::uint64_t component_mask = 0;
   friend bool operator==(const TableQuery&, const TableQuery&) noexcept = default;

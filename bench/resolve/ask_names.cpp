@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -100,9 +101,7 @@ std::optional<acm::ClientStatus> receive(Asked& asked) {
   return reply->status;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int ask_all(int argc, char** argv) {
   const int seconds = argc == 4 ? std::atoi(argv[3]) : 0;
   if (seconds < 1) {
     std::fputs("usage: ask_names SOCKET SOURCE SECONDS < NAMES\n", stderr);
@@ -113,7 +112,7 @@ int main(int argc, char** argv) {
     acm::ClientRequest request;
     request.tid = Tid(asked.size() + 1);
     request.body = acm::AddressQuestion{name_of(argv[2]), name_of(name), std::nullopt, false};
-    asked.push_back({connect_to(argv[1]), std::move(request), {}});
+    asked.push_back({connect_to(argv[1]), request, {}});
   }
   std::vector<pollfd> descriptors;
   const auto start = bench::Clock::now();
@@ -147,4 +146,15 @@ int main(int argc, char** argv) {
   std::printf("{\"ms\": %.3f, \"resolved\": %zu, \"asked\": %zu}\n", took_us / 1000, resolved,
               asked.size());
   return left == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return ask_all(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ask_names: %s\n", error.what());
+    return 1;
+  }
 }

@@ -42,6 +42,13 @@ std::vector<std::string> names_in(const std::string& directory) {
   return names;
 }
 
+std::string path_in(const std::string& directory, const std::string& name) {
+  std::string path = directory;
+  path += '/';
+  path += name;
+  return path;
+}
+
 /// Bits of <linux/capability.h>.
 constexpr unsigned kNetRaw = 13;
 constexpr unsigned kIpcLock = 14;
@@ -73,7 +80,7 @@ std::vector<LockView> find_locks(const std::string& directory, Instant now) {
   std::vector<LockView> found;
   for (const std::string& name : names_in(directory)) {
     const auto parsed = parse_lock_name(name);
-    const std::string path = directory + "/" + name;
+    const std::string path = path_in(directory, name);
     struct stat status {};
     if (!parsed.has_value() || stat(path.c_str(), &status) != 0) {
       continue;
@@ -95,7 +102,7 @@ std::vector<std::string> runtime_directories(const std::string& named) {
         std::string(temporary != nullptr && *temporary == '/' ? temporary : "/tmp")}) {
     for (const std::string& name : names_in(parent)) {
       if (name == "wireup" || name.starts_with("wireup-")) {
-        found.push_back(parent + "/" + name);
+        found.push_back(path_in(parent, name));
       }
     }
   }

@@ -265,7 +265,7 @@ TEST_F(CacheStepTest, StoringAndRemovingAllPathsOfAPeer) {
         cache.remove_paths(key_of(kTarget));
       },
       [&](const std::string& file) { expect_usable(file, allowed); });
-  EXPECT_GE(torn_, std::size_t{7 * kNumbers});
+  EXPECT_GE(torn_, std::size_t{7} * kNumbers);
 }
 
 /// The oldest entry of a full window makes room: that one, or the new one, or none of the two.

@@ -89,9 +89,10 @@ bool BulkFill::handle_table(std::uint32_t id, std::span<const mad::PathRecord> r
       judged_.push_back({record.dgid.interface_id(), shape_of(record), record.reversible});
     }
   }
-  const Verdict verdict = judge(judged_);
-  if (verdict.is_uniform) {
-    settle(verdict);
+  // Where paths differ that counts at once, and is taken back if only switches' do.
+  verdict_ = judge(judged_);
+  if (verdict_->is_uniform) {
+    settle(*verdict_);
   } else {
     state_ = State::AsksSwitches;
   }
@@ -127,7 +128,6 @@ void BulkFill::settle(const Verdict& verdict) noexcept {
 bool BulkFill::handle_failure(std::uint32_t id, QueryFailure failure, const Config& config,
                               Rng& rng, Instant now) {
   if (state_ == State::SwitchesInFlight && id == id_) {
-    // The paths differ, as far as one can tell.
     settle(judge(judged_));
     return true;
   }

@@ -120,8 +120,8 @@ class Torus(unittest.TestCase):
         both_ways = [pair for pair in own if self.allowed(pair) != self.allowed(pair[::-1])]
         self.assertTrue(both_ways, "no pair of hosts has different SLs by direction")
 
-    def test_multicast_alone_would_be_wrong(self) -> None:
-        """What the verdict is for."""
+    def test_without_the_table_paths_would_be_wrong(self) -> None:
+        """What the verdict is for. (The last one: a resolver keeps what one before it has cached.)"""
         clients = {n: self.ask(f"H{n}", "WIREUP_SA_BULK=never") for n in range(1, HOSTS + 1)}
         wrong = 0
         for here, client in clients.items():

@@ -10,6 +10,9 @@ namespace {
 constexpr std::array kSources{PathOrigin::Preloaded, PathOrigin::AcmMulticast, PathOrigin::Ibacm,
                               PathOrigin::SaQuery,   PathOrigin::Kernel,       PathOrigin::Card};
 
+/// As long as a table may take (umad::SaClient): an SA that many ask at once is not a silent one.
+constexpr Duration kTableTime = std::chrono::seconds(4);
+
 }  // namespace
 
 bool SourcePolicy::uses(PathOrigin source) const noexcept {
@@ -50,6 +53,7 @@ Config with_policy(Config engine, const SourcePolicy& policy, bool has_dump) noe
   const bool is_wanted =
       policy.uses(PathOrigin::SaQuery) && (!has_dump || policy.bulk == BulkPaths::Always);
   engine.bulk_paths = is_wanted ? policy.bulk : BulkPaths::Never;
+  engine.bulk_patience = kTableTime;
   return engine;
 }
 

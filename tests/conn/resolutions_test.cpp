@@ -261,6 +261,7 @@ TEST_F(ResolutionsTest, AChangeIsLookedAtPathByPath) {
   const PathId gone = resolved(3);
   paths.handle_version(kPKey, {kVersion.basis, kVersion.changes + 1});
   std::vector<PathId> looked;
+  looked.reserve(3);
   for (int i = 0; i < 3; ++i) {
     looked.push_back(command<CheckPath>().id);
   }

@@ -2,9 +2,9 @@
 #include "settings/settings.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>  // setenv
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 

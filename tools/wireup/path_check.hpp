@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "acm/client/cache_view.hpp"
@@ -14,7 +15,7 @@ namespace wireup::tool {
 
 struct Difference {
   /// As in record_json().
-  const char* field;
+  std::string_view field;
   std::string cached;
   std::string sa;
   friend bool operator==(const Difference&, const Difference&) noexcept = default;

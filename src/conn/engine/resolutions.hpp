@@ -123,7 +123,7 @@ struct Resolution {
   bool in_call = false;
   /// The last one that was resolved.
   std::optional<KnownPath> path;
-  friend bool operator==(const Resolution&, const Resolution&) noexcept = default;
+  friend bool operator==(const Resolution&, const Resolution&) = default;
 };
 
 /// The paths that a process wants to know without a connection, as a pure state machine: each goes

@@ -40,7 +40,8 @@ std::string unequal_parts(const mad::PathRecord& a, const mad::PathRecord& b) {
 
 void judge_directions(const std::vector<CheckedPath>& paths, Verdict& verdict) {
   for (const CheckedPath& path : paths) {
-    if (!path.is_switch && path.outward && path.inward && group_values(*path.outward) != group_values(*path.inward)) {
+    if (!path.is_switch && path.outward && path.inward &&
+        group_values(*path.outward) != group_values(*path.inward)) {
       verdict.reasons.push_back(fmt::format("{} differs by direction: to GID {} {}, from there {}",
                                             unequal_parts(*path.outward, *path.inward),
                                             to_text(path.cached.key.dgid).data(),

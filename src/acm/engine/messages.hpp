@@ -79,8 +79,8 @@ struct PathQuery {
 };
 
 /// "Ask the SA for a whole table" (SubnAdmGetTable), of all these paths (mad::PathRecord) or of the
-/// nodes that are switches (mad::NodeRecord). The driver answers with Engine::handle_path_table() or
-/// handle_switches(), or handle_table_failure(), in bounded time.
+/// nodes that are switches (mad::NodeRecord). The driver answers with Engine::handle_path_table()
+/// or handle_switches(), or handle_table_failure(), in bounded time.
 struct TableQuery {
   enum class Kind : std::uint8_t { Paths, Switches };
   std::uint32_t id = 0;

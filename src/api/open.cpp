@@ -79,7 +79,8 @@ Result<std::unique_ptr<conn::Driver>> open_driver(const wireup_config_t& config)
   options.retry_count = config.retry_count;
   options.rnr_retry_count = config.rnr_retry_count;
   options.accept_timeout = to_duration(config.accept_timeout_ns);
-  options.card_paths = acm::policy_of(settings->path_sources(), {}).uses(acm::PathOrigin::Card);
+  const auto sources = acm::policy_of(settings->path_sources(), settings->sa_bulk());
+  options.card_paths = sources.uses(acm::PathOrigin::Card);
   options.helper_thread = (config.flags & WIREUP_FLAG_HELPER_THREAD) != 0;
   const auto pkey = conn::choose_pkey(port->info, options.pkey);
   if (!pkey) {
@@ -104,7 +105,7 @@ Result<std::unique_ptr<conn::Driver>> open_driver(const wireup_config_t& config)
   if (settings->value(settings::Id::ServiceSocket).origin != settings::Origin::Default) {
     path_options.ibacm_socket = settings->service_socket();
   }
-  path_options.sources = acm::policy_of(settings->path_sources(), settings->sa_bulk());
+  path_options.sources = sources;
   auto paths = conn::open_node_paths(path_options, port->info);
   if (!paths) {
     return fail(paths.error());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "acm/client/ask_resolver.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "acm/client/cache_view.hpp"
+#include "acm/client/wait.hpp"
 #include "acm/driver/node_client.hpp"
 #include "base/clock.hpp"
 
@@ -43,12 +42,14 @@ std::vector<CacheView> view_caches(const NodePlaces& places, const verbs::PortIn
   return views;
 }
 
-void wait(NodeClient& client, Instant deadline) {
+void wait(const NodeClient& client, Instant deadline) {
+  constexpr Duration kLongest = std::chrono::seconds(1);
   const Instant until = std::min(deadline, client.poll_timeout().value_or(deadline));
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - monotonic_now()).count();
-  constexpr std::int64_t kLongest = 1000;
-  pollfd descriptor{client.fd(), POLLIN, 0};
-  poll(&descriptor, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest)));
+  wait_readable(client.fd(), std::min(until, monotonic_now() + kLongest));
+}
+
+bool is_lid(const mad::AcmAddress& address) noexcept {
+  return address.as_lid().has_value();
 }
 
 }  // namespace
@@ -69,7 +70,9 @@ std::vector<Result<ResolvedPath>> ask_resolver(const NodePlaces& places,
     std::fill(answers.begin(), answers.end(), Result<ResolvedPath>(fail(client.error())));
     return answers;
   }
-  const std::vector<CacheView> caches = view_caches(places, port, pkey);
+  // All entries are read for that: only where somebody asks for a LID.
+  const bool asks_for_lid = std::any_of(destinations.begin(), destinations.end(), is_lid);
+  const auto caches = asks_for_lid ? view_caches(places, port, pkey) : std::vector<CacheView>();
   // A GID is asked for as a key, everything else as an address.
   std::map<std::pair<Gid, std::optional<mad::AcmAddress>>, std::vector<std::size_t>> asked;
   for (std::size_t i = 0; i < destinations.size(); ++i) {

@@ -1,39 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "acm/client/cache_view.hpp"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <tuple>
 #include <utility>
 
+#include "acm/client/directory_names.hpp"
 #include "acm/driver/node_directory.hpp"
 
 namespace wireup::acm {
 namespace {
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const noexcept { closedir(directory); }
-};
-
 using LastCaches = std::map<std::tuple<bool, uid_t, Guid, std::uint16_t>, CacheFile>;
 
 void find_in(const std::string& directory, bool is_public, LastCaches& last) {
-  const std::unique_ptr<DIR, CloseDirectory> opened(opendir(directory.c_str()));
-  if (opened == nullptr) {
-    return;
-  }
-  // Only this thread reads this stream.
-  while (const dirent* entry = readdir(opened.get())) {  // NOLINT(concurrency-mt-unsafe)
-    const auto name = parse_cache_name(entry->d_name);
+  for (const std::string& entry : names_in(directory)) {
+    const auto name = parse_cache_name(entry);
     if (!name.has_value() || name->uid.has_value() == is_public) {
       continue;
     }
-    const std::string path = directory + "/" + entry->d_name;
+    const std::string path = path_in(directory, entry);
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0) {
       continue;

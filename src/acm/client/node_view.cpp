@@ -2,7 +2,6 @@
 #include "acm/client/node_view.hpp"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -12,9 +11,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <string_view>
 
+#include "acm/client/directory_names.hpp"
 #include "acm/driver/node_directory.hpp"
 #include "acm/driver/node_lock.hpp"
 #include "base/text.hpp"
@@ -23,31 +22,6 @@
 
 namespace wireup::acm {
 namespace {
-
-struct CloseDirectory {
-  void operator()(DIR* directory) const noexcept { closedir(directory); }
-};
-
-/// Sorted; empty when the directory cannot be read.
-std::vector<std::string> names_in(const std::string& directory) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, CloseDirectory> opened(opendir(directory.c_str()));
-  if (opened != nullptr) {
-    // Only this thread reads this stream.
-    while (const dirent* entry = readdir(opened.get())) {  // NOLINT(concurrency-mt-unsafe)
-      names.emplace_back(entry->d_name);
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string path_in(const std::string& directory, const std::string& name) {
-  std::string path = directory;
-  path += '/';
-  path += name;
-  return path;
-}
 
 /// Bits of <linux/capability.h>.
 constexpr unsigned kNetRaw = 13;

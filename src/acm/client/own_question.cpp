@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "acm/client/own_question.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -12,10 +10,12 @@
 
 #include "acm/client/ask_resolver.hpp"
 #include "acm/client/local_port.hpp"
+#include "acm/client/wait.hpp"
 #include "acm/driver/node_directory.hpp"
 #include "acm/driver/node_lock.hpp"
 #include "acm/driver/port_resolver.hpp"
 #include "acm/driver/service_watch.hpp"
+#include "acm/identity/subnet_tables.hpp"
 #include "acm/server/client_service.hpp"
 #include "acm/server/service_setup.hpp"
 #include "base/clock.hpp"
@@ -26,14 +26,6 @@ namespace {
 
 /// Queries to the SA in flight at the same time.
 constexpr std::size_t kSaWindow = 16;
-
-/// Sleeps until `fd` is readable or it is `until`.
-void wait_for(int fd, Instant until) {
-  pollfd descriptor{fd, POLLIN, 0};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - monotonic_now()).count();
-  constexpr std::int64_t kLongest = 60'000;
-  poll(&descriptor, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest)));
-}
 
 bool is_meant(const ServedPort::Options& port, const PortWish& wish) {
   return (wish.device.empty() || port.device == wish.device) &&
@@ -168,7 +160,7 @@ class Asker {
         is_new = true;
       }
       if (!is_new) {
-        wait_for(resolver_->fd(), std::min(deadline, resolver_->poll_timeout()));
+        wait_readable(resolver_->fd(), std::min(deadline, resolver_->poll_timeout()));
       }
     }
     if (!is_asked) {
@@ -281,7 +273,7 @@ std::vector<Result<mad::PathRecord>> ask_subnet(const verbs::PortInfo& port,
       }
     }
     if (!is_new) {
-      wait_for(sa->fd(), std::min(deadline, sa->poll_timeout().value_or(deadline)));
+      wait_readable(sa->fd(), std::min(deadline, sa->poll_timeout().value_or(deadline)));
     }
   }
   return answers;
@@ -299,19 +291,14 @@ Result<std::vector<Guid>> ask_switches(const verbs::PortInfo& port, Instant dead
     sa->progress(now);
     const auto reply = sa->poll_reply();
     if (!reply.has_value()) {
-      wait_for(sa->fd(), std::min(deadline, sa->poll_timeout().value_or(deadline)));
+      wait_readable(sa->fd(), std::min(deadline, sa->poll_timeout().value_or(deadline)));
       continue;
     }
     if (!reply->record) {
       return fail(reply->record.error());
     }
-    std::vector<Guid> switches;
-    if (const auto* nodes = std::get_if<std::vector<mad::NodeRecord>>(&*reply->record)) {
-      for (const mad::NodeRecord& node : *nodes) {
-        switches.push_back(node.port_guid);
-      }
-    }
-    return switches;
+    const auto* nodes = std::get_if<std::vector<mad::NodeRecord>>(&*reply->record);
+    return nodes != nullptr ? port_guids(*nodes) : std::vector<Guid>();
   }
   return fail(Error::make(Errc::Timeout, "%s: the SA (LID %u) did not tell its switches in time",
                           port.name().data(), port.sm_lid.value()));

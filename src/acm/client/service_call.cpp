@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "acm/client/service_call.hpp"
 
-#include <poll.h>
-
-#include <algorithm>
 #include <utility>
 
+#include "acm/client/wait.hpp"
 #include "acm/driver/ibacm_client.hpp"
 #include "base/clock.hpp"
 
@@ -28,15 +26,7 @@ Result<ClientReply> call_service(const std::string& path, const ClientRequest& r
     if (auto answer = client->poll_answer()) {
       return std::move(answer->reply);
     }
-    constexpr std::int64_t kLongest = 60'000;
-    const Instant now = monotonic_now();
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-                          client->poll_timeout().value_or(deadline) - now)
-                          .count();
-    pollfd descriptor{client->fd(), POLLIN, 0};
-    // What woke us is found by the next turn.
-    static_cast<void>(
-        poll(&descriptor, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest))));
+    wait_readable(client->fd(), client->poll_timeout().value_or(deadline));
     client->progress(monotonic_now());
   }
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "acm/driver/acm_port.hpp"
+#include "acm/identity/subnet_tables.hpp"
 
 namespace wireup::acm {
 namespace {
@@ -207,12 +208,7 @@ void AcmPort::handle_table_reply(const umad::SaReply& reply, Instant now) {
   } else if (const auto* paths = std::get_if<std::vector<mad::PathRecord>>(&*reply.record)) {
     engine_->handle_path_table(query, *paths, now);
   } else if (const auto* nodes = std::get_if<std::vector<mad::NodeRecord>>(&*reply.record)) {
-    std::vector<Guid> switches;
-    switches.reserve(nodes->size());
-    for (const mad::NodeRecord& node : *nodes) {
-      switches.push_back(node.port_guid);
-    }
-    engine_->handle_switches(query, switches, now);
+    engine_->handle_switches(query, port_guids(*nodes), now);
   } else {
     engine_->handle_table_failure(query, QueryFailure::Refused, now);
   }

@@ -15,8 +15,6 @@ constexpr std::size_t kFileSize = 4096;
 /// Epochs beyond this do not fit a lock's offset; 2^40 take-overs will not happen, but the number
 /// comes from a file.
 constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << 40U) - 1;
-/// Resolvers beat four times a second.
-constexpr Duration kLately = std::chrono::seconds(2);
 
 Duration silence_of(const NodeLockState& state, Instant now) noexcept {
   const std::int64_t last = state.last_beat.load(std::memory_order_acquire);

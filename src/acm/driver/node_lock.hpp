@@ -21,6 +21,9 @@ struct NodeLockState {
   std::atomic<std::int64_t> last_beat;
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+/// A resolver beats four times a second (port_resolver.cpp): one that lives has beaten since then.
+inline constexpr Duration kLately = std::chrono::seconds(2);
+
 /// No epoch gets this far: the place in the lock file that tells services of this node apart.
 inline constexpr std::uint64_t kServicePlace = std::uint64_t{1} << 40U;
 

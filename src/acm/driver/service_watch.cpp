@@ -2,12 +2,6 @@
 #include "acm/driver/service_watch.hpp"
 
 namespace wireup::acm {
-namespace {
-
-/// A service beats four times a second (port_resolver.cpp).
-constexpr Duration kLately = std::chrono::seconds(2);
-
-}  // namespace
 
 ServiceWatch::ServiceWatch(const std::string& directory, Guid port_guid, PKey pkey) {
   if (directory.empty()) {

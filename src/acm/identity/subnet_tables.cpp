@@ -19,6 +19,15 @@ std::vector<DescribedPort> described_ports(std::span<const mad::NodeRecord> reco
   return ports;
 }
 
+std::vector<Guid> port_guids(std::span<const mad::NodeRecord> records) {
+  std::vector<Guid> guids;
+  guids.reserve(records.size());
+  for (const mad::NodeRecord& record : records) {
+    guids.push_back(record.port_guid);
+  }
+  return guids;
+}
+
 std::vector<RegisteredService> registered_services(std::span<const mad::ServiceRecord> records) {
   std::vector<RegisteredService> services;
   for (const mad::ServiceRecord& record : records) {

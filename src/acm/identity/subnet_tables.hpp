@@ -17,6 +17,9 @@ namespace wireup::acm {
 [[nodiscard]] std::vector<DescribedPort> described_ports(std::span<const mad::NodeRecord> records,
                                                          std::uint64_t prefix);
 
+/// Of nodes of every kind, in their order.
+[[nodiscard]] std::vector<Guid> port_guids(std::span<const mad::NodeRecord> records);
+
 /// Services of unicast GIDs.
 [[nodiscard]] std::vector<RegisteredService> registered_services(
     std::span<const mad::ServiceRecord> records);

@@ -13,6 +13,14 @@ static_assert(layout_is_exact<Rep>());
 static_assert(layout_is_exact<Rtu>());
 static_assert(layout_is_exact<Dreq>());
 static_assert(layout_is_exact<Drep>());
+static_assert(layout_is_exact<Lap>());
+static_assert(layout_is_exact<WireApr>());
+static_assert(layout_is_exact<SidrReq>());
+static_assert(layout_is_exact<WireSidrRep>());
+
+/// REJ, APR and SIDR_REP have the same space for what would have been acceptable.
+constexpr std::size_t kInfoSize = Rej::kAriSize;
+static_assert(Apr::kInfoSize == kInfoSize && SidrRep::kInfoSize == kInfoSize);
 
 template <typename M>
 concept CarriesEce = requires(const M& m) {
@@ -60,13 +68,24 @@ M read(const Header& header, std::span<const std::uint8_t> data) noexcept {
   return message;
 }
 
+/// The first `length` of the bytes that the message keeps for information.
+Result<BoundedBytes<kInfoSize>> info_of(CmKind kind, std::size_t length,
+                                        std::span<const std::uint8_t, kInfoSize> space) noexcept {
+  if (length > kInfoSize) {
+    return fail(Error::make(Errc::Malformed,
+                            "%s with additional information of %zu bytes, at most %zu fit",
+                            cm_kind_name(kind).data(), length, kInfoSize));
+  }
+  return *BoundedBytes<kInfoSize>::make(space.first(length));
+}
+
 Result<CmMessage> read_rej(const Header& header, std::span<const std::uint8_t> data) noexcept {
   WireRej wire;
   FieldReader reader(data);
   layout(reader, wire);
-  if (wire.ari_length.value() > Rej::kAriSize) {
-    return fail(Error::make(Errc::Malformed, "REJ with an ARI of %u bytes, at most %zu fit",
-                            static_cast<unsigned>(wire.ari_length.value()), Rej::kAriSize));
+  const auto ari = info_of(CmKind::Rej, wire.ari_length.value(), wire.ari);
+  if (!ari) {
+    return fail(ari.error());
   }
   Rej rej;
   rej.tid = header.tid;
@@ -74,9 +93,49 @@ Result<CmMessage> read_rej(const Header& header, std::span<const std::uint8_t> d
   rej.remote_comm_id = wire.remote_comm_id;
   rej.message = wire.message;
   rej.reason = wire.reason;
-  rej.ari = *decltype(rej.ari)::make(std::span(wire.ari).first(wire.ari_length.value()));
+  rej.ari = *ari;
   rej.private_data = wire.private_data;
   return CmMessage(rej);
+}
+
+Result<CmMessage> read_apr(const Header& header, std::span<const std::uint8_t> data) noexcept {
+  WireApr wire;
+  FieldReader reader(data);
+  layout(reader, wire);
+  const auto info = info_of(CmKind::Apr, wire.info_length, wire.info);
+  if (!info) {
+    return fail(info.error());
+  }
+  Apr apr;
+  apr.tid = header.tid;
+  apr.local_comm_id = wire.local_comm_id;
+  apr.remote_comm_id = wire.remote_comm_id;
+  apr.status = wire.status;
+  apr.info = *info;
+  apr.private_data = wire.private_data;
+  return CmMessage(apr);
+}
+
+Result<CmMessage> read_sidr_rep(const Header& header, std::span<const std::uint8_t> data) noexcept {
+  WireSidrRep wire;
+  FieldReader reader(data);
+  layout(reader, wire);
+  const auto info = info_of(CmKind::SidrRep, wire.info_length, wire.info);
+  if (!info) {
+    return fail(info.error());
+  }
+  SidrRep rep;
+  rep.tid = header.tid;
+  rep.request_id = wire.request_id;
+  rep.status = wire.status;
+  rep.info = *info;
+  rep.ece_vendor = wire.ece_vendor;
+  rep.ece_options = header.attribute_modifier;
+  rep.qpn = wire.qpn;
+  rep.service_id = wire.service_id;
+  rep.qkey = wire.qkey;
+  rep.private_data = wire.private_data;
+  return CmMessage(rep);
 }
 
 }  // namespace
@@ -152,14 +211,16 @@ Result<CmMessage> parse_cm(std::span<const std::uint8_t> bytes) noexcept {
     case CmKind::Drep:
       return CmMessage(read<Drep>(*header, data));
     case CmKind::SidrReq:
+      return CmMessage(read<SidrReq>(*header, data));
     case CmKind::SidrRep:
+      return read_sidr_rep(*header, data);
     case CmKind::Lap:
+      return CmMessage(read<Lap>(*header, data));
     case CmKind::Apr:
-      break;
+      return read_apr(*header, data);
   }
-  // The names are literals, so they end with NUL.
-  return fail(
-      Error::make(Errc::Unsupported, "%s messages are not handled", cm_kind_name(*kind).data()));
+  return fail(Error::make(Errc::Malformed, "attribute 0x%04x is no CM message",
+                          static_cast<unsigned>(header->attribute_id)));
 }
 
 Mad serialize(const Req& message) noexcept {
@@ -191,6 +252,38 @@ Mad serialize(const Rej& message) noexcept {
   wire.ari = private_data<Rej::kAriSize>(message.ari.span());
   wire.private_data = message.private_data;
   return write(CmKind::Rej, message.tid, 0, wire);
+}
+
+Mad serialize(const Lap& message) noexcept {
+  return write(message);
+}
+Mad serialize(const SidrReq& message) noexcept {
+  return write(message);
+}
+
+Mad serialize(const Apr& message) noexcept {
+  WireApr wire;
+  wire.local_comm_id = message.local_comm_id;
+  wire.remote_comm_id = message.remote_comm_id;
+  wire.info_length = static_cast<std::uint8_t>(message.info.size());
+  wire.status = message.status;
+  wire.info = private_data<kInfoSize>(message.info.span());
+  wire.private_data = message.private_data;
+  return write(CmKind::Apr, message.tid, 0, wire);
+}
+
+Mad serialize(const SidrRep& message) noexcept {
+  WireSidrRep wire;
+  wire.request_id = message.request_id;
+  wire.status = message.status;
+  wire.info_length = static_cast<std::uint8_t>(message.info.size());
+  wire.ece_vendor = message.ece_vendor;
+  wire.qpn = message.qpn;
+  wire.service_id = message.service_id;
+  wire.qkey = message.qkey;
+  wire.info = private_data<kInfoSize>(message.info.span());
+  wire.private_data = message.private_data;
+  return write(CmKind::SidrRep, message.tid, message.ece_options, wire);
 }
 
 Mad serialize(const CmMessage& message) {

@@ -15,6 +15,7 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "mad/cm_reject.hpp"
+#include "mad/cm_status.hpp"
 #include "mad/header.hpp"
 
 /// Messages of the communication management class (IBTA vol 1, chapter 12) as values in host byte
@@ -229,13 +230,82 @@ struct Drep {
   friend constexpr bool operator==(const Drep&, const Drep&) noexcept = default;
 };
 
-using CmMessage = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep>;
+/// Load alternate path: the path to migrate to, as the sender of the LAP sees it.
+struct Lap {
+  static constexpr CmKind kKind = CmKind::Lap;
+  static constexpr std::size_t kPrivateSize = 168;
+
+  Tid tid;
+  CommId local_comm_id;
+  CommId remote_comm_id;
+  /// The queue pair of the receiver.
+  Qpn remote_qpn;
+  /// How long the sender waits for the APR.
+  IbTimeout remote_cm_response_timeout;
+  ReqPath alternate;
+  std::array<std::uint8_t, kPrivateSize> private_data{};
+  friend constexpr bool operator==(const Lap&, const Lap&) noexcept = default;
+};
+
+/// Alternate path response.
+struct Apr {
+  static constexpr CmKind kKind = CmKind::Apr;
+  static constexpr std::size_t kPrivateSize = 148;
+  static constexpr std::size_t kInfoSize = 72;
+
+  Tid tid;
+  CommId local_comm_id;
+  CommId remote_comm_id;
+  /// An AprStatus, or a number that we do not know.
+  std::uint8_t status = 0;
+  /// What would be acceptable; what it holds depends on the status.
+  BoundedBytes<kInfoSize> info;
+  std::array<std::uint8_t, kPrivateSize> private_data{};
+  friend constexpr bool operator==(const Apr&, const Apr&) noexcept = default;
+};
+
+/// Service id resolution request: which queue pair serves the service id?
+struct SidrReq {
+  static constexpr CmKind kKind = CmKind::SidrReq;
+  static constexpr std::size_t kPrivateSize = 216;
+
+  Tid tid;
+  /// Chosen by the sender; the answer repeats it.
+  CommId request_id;
+  PKey pkey;
+  ServiceId service_id;
+  std::array<std::uint8_t, kPrivateSize> private_data{};
+  friend constexpr bool operator==(const SidrReq&, const SidrReq&) noexcept = default;
+};
+
+/// Service id resolution response.
+struct SidrRep {
+  static constexpr CmKind kKind = CmKind::SidrRep;
+  static constexpr std::size_t kPrivateSize = 136;
+  static constexpr std::size_t kInfoSize = 72;
+
+  Tid tid;
+  CommId request_id;
+  /// A SidrStatus, or a number that we do not know.
+  std::uint8_t status = 0;
+  /// With SidrStatus::Redirect: the ClassPortInfo of the CM to ask.
+  BoundedBytes<kInfoSize> info;
+  EceVendor ece_vendor;
+  std::uint32_t ece_options = 0;
+  Qpn qpn;
+  ServiceId service_id;
+  QKey qkey;
+  std::array<std::uint8_t, kPrivateSize> private_data{};
+  friend constexpr bool operator==(const SidrRep&, const SidrRep&) noexcept = default;
+};
+
+using CmMessage = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep, SidrReq, SidrRep, Lap, Apr>;
 
 [[nodiscard]] CmKind kind_of(const CmMessage& message);
 
 /// Reads a received CM MAD; reserved bits are ignored. Fails with Errc::Malformed unless the bytes
 /// are one MAD of the class, class version 2, method Send, of a known attribute, with counts that
-/// fit; with Errc::Unsupported for LAP, APR and SIDR messages.
+/// fit.
 [[nodiscard]] Result<CmMessage> parse_cm(std::span<const std::uint8_t> bytes) noexcept;
 
 /// The whole MAD of a message, reserved bits as zero. Cannot fail: the types hold only what fits.
@@ -246,6 +316,10 @@ using CmMessage = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep>;
 [[nodiscard]] Mad serialize(const Rtu& message) noexcept;
 [[nodiscard]] Mad serialize(const Dreq& message) noexcept;
 [[nodiscard]] Mad serialize(const Drep& message) noexcept;
+[[nodiscard]] Mad serialize(const Lap& message) noexcept;
+[[nodiscard]] Mad serialize(const Apr& message) noexcept;
+[[nodiscard]] Mad serialize(const SidrReq& message) noexcept;
+[[nodiscard]] Mad serialize(const SidrRep& message) noexcept;
 [[nodiscard]] Mad serialize(const CmMessage& message);
 
 /// Private data of a message from up to `N` bytes, the rest zero; longer input is a defect of the

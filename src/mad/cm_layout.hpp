@@ -171,6 +171,99 @@ constexpr void layout(Io& io, M& m) noexcept {
   io.template bytes<12>(m.private_data);
 }
 
+template <typename Io, typename M>
+requires std::is_same_v<std::remove_const_t<M>, Lap>
+constexpr void layout(Io& io, M& m) noexcept {
+  comm_ids_layout(io, m);
+  io.template reserved<Field{8, 0, 32}>();
+  io.template field<Field{12, 0, 24}>(m.remote_qpn);
+  io.template field<Field{15, 0, 5}>(m.remote_cm_response_timeout);
+  io.template reserved<Field{15, 5, 3}>();
+  io.template reserved<Field{16, 0, 32}>();
+  // The fields of a REQ's path in another order.
+  auto& path = m.alternate;
+  io.template field<Field{20, 0, 16}>(path.local_lid);
+  io.template field<Field{22, 0, 16}>(path.remote_lid);
+  gid_layout<24>(io, path.local_gid);
+  gid_layout<40>(io, path.remote_gid);
+  io.template field<Field{56, 0, 20}>(path.flow_label);
+  io.template reserved<Field{58, 4, 4}>();
+  io.template field<Field{59, 0, 8}>(path.traffic_class);
+  io.template field<Field{60, 0, 8}>(path.hop_limit);
+  io.template reserved<Field{61, 0, 2}>();
+  io.template field<Field{61, 2, 6}>(path.packet_rate);
+  io.template field<Field{62, 0, 4}>(path.sl);
+  io.template field<Field{62, 4, 1}>(path.subnet_local);
+  io.template reserved<Field{62, 5, 3}>();
+  io.template field<Field{63, 0, 5}>(path.local_ack_timeout);
+  io.template reserved<Field{63, 5, 3}>();
+  io.template bytes<64>(m.private_data);
+}
+
+/// APR and SIDR_REP with their information as the wire has it: a length that may exceed the space.
+struct WireApr {
+  CommId local_comm_id;
+  CommId remote_comm_id;
+  std::uint8_t info_length = 0;
+  std::uint8_t status = 0;
+  std::array<std::uint8_t, Apr::kInfoSize> info{};
+  std::array<std::uint8_t, Apr::kPrivateSize> private_data{};
+};
+
+template <typename Io, typename M>
+requires std::is_same_v<std::remove_const_t<M>, WireApr>
+constexpr void layout(Io& io, M& m) noexcept {
+  comm_ids_layout(io, m);
+  io.template field<Field{8, 0, 8}>(m.info_length);
+  io.template field<Field{9, 0, 8}>(m.status);
+  io.template reserved<Field{10, 0, 16}>();
+  io.template bytes<12>(m.info);
+  io.template bytes<84>(m.private_data);
+}
+
+template <typename Io, typename M>
+requires std::is_same_v<std::remove_const_t<M>, SidrReq>
+constexpr void layout(Io& io, M& m) noexcept {
+  io.template field<Field{0, 0, 32}>(m.request_id);
+  io.template field<Field{4, 0, 16}>(m.pkey);
+  io.template reserved<Field{6, 0, 16}>();
+  io.template field<Field{8, 0, 64}>(m.service_id);
+  io.template bytes<16>(m.private_data);
+}
+
+struct WireSidrRep {
+  CommId request_id;
+  std::uint8_t status = 0;
+  std::uint8_t info_length = 0;
+  EceVendor ece_vendor;
+  Qpn qpn;
+  ServiceId service_id;
+  QKey qkey;
+  std::array<std::uint8_t, SidrRep::kInfoSize> info{};
+  std::array<std::uint8_t, SidrRep::kPrivateSize> private_data{};
+};
+
+template <typename Io, typename M>
+requires std::is_same_v<std::remove_const_t<M>, WireSidrRep>
+constexpr void layout(Io& io, M& m) noexcept {
+  io.template field<Field{0, 0, 32}>(m.request_id);
+  io.template field<Field{4, 0, 8}>(m.status);
+  io.template field<Field{5, 0, 8}>(m.info_length);
+  // The ECE vendor is split: 16 bits before the QPN, 8 behind it.
+  auto vendor_high = static_cast<std::uint16_t>(m.ece_vendor.value() >> 8U);
+  auto vendor_low = static_cast<std::uint8_t>(m.ece_vendor.value() & 0xFFU);
+  io.template field<Field{6, 0, 16}>(vendor_high);
+  io.template field<Field{8, 0, 24}>(m.qpn);
+  io.template field<Field{11, 0, 8}>(vendor_low);
+  if constexpr (Io::kReads) {
+    m.ece_vendor = EceVendor(std::uint32_t{vendor_high} << 8U | vendor_low);
+  }
+  io.template field<Field{12, 0, 64}>(m.service_id);
+  io.template field<Field{20, 0, 32}>(m.qkey);
+  io.template bytes<24>(m.info);
+  io.template bytes<96>(m.private_data);
+}
+
 /// For static_assert: the layout of `M` names every bit of the CM data exactly once.
 template <typename M>
 [[nodiscard]] consteval bool layout_is_exact() {

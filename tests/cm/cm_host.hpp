@@ -19,7 +19,7 @@ namespace wireup::cm {
 /// A CM datagram with what its completion would say of the sender.
 struct Datagram {
   Address from;
-  mad::CmKind kind = mad::CmKind::Req;
+  std::optional<mad::CmKind> kind;
   mad::Mad bytes{};
 };
 
@@ -121,6 +121,13 @@ class Host final : public Network::Node {
           usual(*event);
         }
       }
+      while (auto event = engine_.poll_sidr_event()) {
+        more = true;
+        sidr_events.push_back(*event);
+        if (on_sidr) {
+          on_sidr(*event);
+        }
+      }
     }
   }
 
@@ -170,6 +177,8 @@ class Host final : public Network::Node {
   }
 
   std::vector<Event> events;
+  std::vector<SidrEvent> sidr_events;
+  std::function<void(const SidrEvent&)> on_sidr;
   /// Sees each event first; true = dealt with. May call the engine, not
   /// flush().
   std::function<bool(const Event&)> on_event;

@@ -96,15 +96,14 @@ TEST_F(Hostile, BytesThatAreNoMessageAreCounted) {
   std::array<std::uint8_t, 100> few{};
   b.engine().handle_mad(from, few, network.now());
   b.engine().handle_mad(from, {}, network.now());
-  mad::Mad lap = mad::serialize(dreq());
-  lap[17] = 0x19;
-  b.engine().handle_mad(from, lap, network.now());
-  EXPECT_EQ(b.dropped(DropReason::Malformed), 2U);
-  EXPECT_EQ(b.dropped(DropReason::Unsupported), 1U);
+  mad::Mad unknown = mad::serialize(dreq());
+  unknown[17] = 0x1B;
+  b.engine().handle_mad(from, unknown, network.now());
+  EXPECT_EQ(b.dropped(DropReason::Malformed), 3U);
   mad::Req nobody = req;
   nobody.local_comm_id = CommId{};
   b.engine().handle_mad(from, mad::serialize(nobody), network.now());
-  EXPECT_EQ(b.dropped(DropReason::Malformed), 3U);
+  EXPECT_EQ(b.dropped(DropReason::Malformed), 4U);
 }
 
 TEST_F(Hostile, AMovedLidWithTheSameGidIsThePeer) {

@@ -57,16 +57,63 @@ TEST_F(Stale, AnotherQueuePairOfARestartedPeerIsNotStale) {
   EXPECT_EQ(b.engine().state(old), State::Established);
 }
 
+TEST_F(Stale, AQueuePairThatRestsIsNotUsedTowardsItsPeer) {
+  const Handle handle = a.connect(b.id(), 0x500);
+  ASSERT_TRUE(network.run());
+  ASSERT_TRUE(a.disconnect(handle));
+  ASSERT_TRUE(network.run_until([&] { return a.all<Disconnected>().size() == 1; }));
+  const auto again = a.engine().connect(a.connect_params(b.id(), 0x500), network.now());
+  ASSERT_FALSE(again);
+  EXPECT_TRUE(again.error().is(Errc::Busy));
+  EXPECT_NE(again.error().what().find("0x000500"), std::string_view::npos);
+  // Towards another peer it may be used at once, and towards this one when it has rested.
+  Host c{network, 53};
+  a.connect(c.id(), 0x500);
+  ASSERT_TRUE(network.run());
+  EXPECT_EQ(c.all<Established>().size(), 1U);
+  ASSERT_EQ(a.all<TimewaitExit>().size(), 1U);
+  a.connect(b.id(), 0x500);
+  ASSERT_TRUE(network.run());
+  EXPECT_EQ(b.all<Established>().size(), 2U);
+}
+
+TEST_F(Stale, AnAcceptingQueuePairThatRestsIsNotUsedTowardsItsPeer) {
+  const Handle handle = b.connect(a.id(), 0x900);
+  ASSERT_TRUE(network.run());
+  const Qpn accepted = b.all<RepReceived>()[0].rep.local_qpn;
+  ASSERT_TRUE(b.disconnect(handle));
+  ASSERT_TRUE(network.run_until([&] { return a.all<Disconnected>().size() == 1; }));
+  std::optional<Error> refusal;
+  a.on_event = [&](const Event& event) {
+    const auto* req = event_as<ReqReceived>(event);
+    if (req == nullptr) {
+      return false;
+    }
+    AcceptParams params = a.accept_params();
+    params.qpn = accepted;
+    const auto result = a.engine().accept(req->handle, params, network.now());
+    EXPECT_FALSE(result);
+    refusal = result ? Error() : result.error();
+    EXPECT_TRUE(a.engine().reject(req->handle, mad::RejReason::NoResources, {}, {}, network.now()));
+    return true;
+  };
+  b.connect(a.id(), 0x901, seconds(5));
+  ASSERT_TRUE(network.run());
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_TRUE(refusal->is(Errc::Busy)) << refusal->what();
+}
+
 TEST_F(Stale, AQueuePairInTimewaitIsRefused) {
   const Handle handle = a.connect(b.id(), 0x500);
   ASSERT_TRUE(network.run());
   ASSERT_TRUE(a.disconnect(handle));
   ASSERT_TRUE(network.run_until([&] { return a.all<Disconnected>().size() == 1; }));
+  restart_a();
   a.connect(b.id(), 0x500);
   ASSERT_TRUE(network.run());
   ASSERT_EQ(a.all<Rejected>().size(), 1U);
   EXPECT_EQ(a.all<Rejected>()[0].reason, 10);
-  EXPECT_EQ(a.all<TimewaitExit>().size(), 2U);
+  EXPECT_EQ(a.all<TimewaitExit>().size(), 1U);
 }
 
 TEST_F(Stale, ALateCopyOfARequestDoesNoHarmInTimewait) {

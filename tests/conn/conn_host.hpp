@@ -18,7 +18,7 @@ namespace wireup::conn {
 /// A CM datagram with what its completion would say of the sender.
 struct Datagram {
   cm::Address from;
-  mad::CmKind kind = mad::CmKind::Req;
+  std::optional<mad::CmKind> kind;
   mad::Mad bytes{};
 };
 using Network = test::SimNetwork<Datagram>;
@@ -170,7 +170,7 @@ class Rank final : public Network::Node {
 
   std::vector<Event> events;
   std::map<ConnectionId, SimQp> qps;
-  std::map<mad::CmKind, std::uint64_t> sent;
+  std::map<std::optional<mad::CmKind>, std::uint64_t> sent;
 
   /// What the driver answers, and when: by default at once and well.
   std::function<Result<PeerCard>(std::uint32_t peer)> answer_card = [](std::uint32_t peer) {

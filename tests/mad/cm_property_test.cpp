@@ -118,6 +118,13 @@ Rep any_rep() {
   return rep;
 }
 
+template <std::size_t N>
+BoundedBytes<N> any_info() {
+  const auto bytes = any_bytes<N>();
+  const auto size = *rc::gen::inRange<std::size_t>(0, N + 1);
+  return *BoundedBytes<N>::make(std::span(bytes).first(size));
+}
+
 Rej any_rej() {
   Rej rej;
   rej.tid = any_id<Tid>();
@@ -125,9 +132,7 @@ Rej any_rej() {
   rej.remote_comm_id = any_id<CommId>();
   rej.message = any_of_four<RejOf>();
   rej.reason = any_number<std::uint16_t>();
-  const auto ari = any_bytes<Rej::kAriSize>();
-  const auto size = *rc::gen::inRange<std::size_t>(0, Rej::kAriSize + 1);
-  rej.ari = *BoundedBytes<Rej::kAriSize>::make(std::span(ari).first(size));
+  rej.ari = any_info<Rej::kAriSize>();
   rej.private_data = any_bytes<Rej::kPrivateSize>();
   return rej;
 }
@@ -164,6 +169,26 @@ RC_GTEST_PROP(CmCodecProperty, DreqComesBack, ()) {
 RC_GTEST_PROP(CmCodecProperty, DrepComesBack, ()) {
   expect_round_trip(
       Drep{any_id<Tid>(), any_id<CommId>(), any_id<CommId>(), any_bytes<Drep::kPrivateSize>()});
+}
+
+RC_GTEST_PROP(CmCodecProperty, LapComesBack, ()) {
+  expect_round_trip(Lap{any_id<Tid>(), any_id<CommId>(), any_id<CommId>(), any_id<Qpn>(),
+                        any_timeout(), any_path(false), any_bytes<Lap::kPrivateSize>()});
+}
+RC_GTEST_PROP(CmCodecProperty, AprComesBack, ()) {
+  expect_round_trip(Apr{any_id<Tid>(), any_id<CommId>(), any_id<CommId>(),
+                        any_number<std::uint8_t>(), any_info<Apr::kInfoSize>(),
+                        any_bytes<Apr::kPrivateSize>()});
+}
+RC_GTEST_PROP(CmCodecProperty, SidrReqComesBack, ()) {
+  expect_round_trip(SidrReq{any_id<Tid>(), any_id<CommId>(), PKey(any_number<std::uint16_t>()),
+                            any_id<ServiceId>(), any_bytes<SidrReq::kPrivateSize>()});
+}
+RC_GTEST_PROP(CmCodecProperty, SidrRepComesBack, ()) {
+  expect_round_trip(SidrRep{any_id<Tid>(), any_id<CommId>(), any_number<std::uint8_t>(),
+                            any_info<SidrRep::kInfoSize>(), any_id<EceVendor>(),
+                            any_number<std::uint32_t>(), any_id<Qpn>(), any_id<ServiceId>(),
+                            any_id<QKey>(), any_bytes<SidrRep::kPrivateSize>()});
 }
 
 /// Random bytes under a good header: read or refused, and what was read is written as it was read.

@@ -43,6 +43,19 @@ TEST(CmCodec, DrepHasEveryFieldInItsPlace) {
   expect_bytes(drep_value(), drep_bytes());
 }
 
+TEST(CmCodec, SidrReqHasEveryFieldInItsPlace) {
+  expect_bytes(sidr_req_value(), sidr_req_bytes());
+}
+TEST(CmCodec, SidrRepHasEveryFieldInItsPlace) {
+  expect_bytes(sidr_rep_value(), sidr_rep_bytes());
+}
+TEST(CmCodec, LapHasEveryFieldInItsPlace) {
+  expect_bytes(lap_value(), lap_bytes());
+}
+TEST(CmCodec, AprHasEveryFieldInItsPlace) {
+  expect_bytes(apr_value(), apr_bytes());
+}
+
 TEST(CmCodec, AnAlternatePathWithoutALocalLidIsNone) {
   Mad bytes = req_bytes();
   bytes[120] = 0;
@@ -112,17 +125,26 @@ TEST(CmCodec, AnAriLongerThanItsSpaceIsMalformed) {
   EXPECT_NE(parsed.error().what().find("73"), std::string_view::npos);
 }
 
-TEST(CmCodec, MessagesThatAreNotHandledAreNamed) {
-  for (const std::uint8_t attribute : std::array<std::uint8_t, 4>{0x17, 0x18, 0x19, 0x1A}) {
-    Mad bytes = req_bytes();
-    bytes[17] = attribute;
+TEST(CmCodec, InformationLongerThanItsSpaceIsMalformed) {
+  const auto expect_limit = [](Mad bytes, std::size_t at) {
+    bytes[at] = 72;
+    EXPECT_TRUE(parse_cm(bytes));
+    bytes[at] = 73;
     const auto parsed = parse_cm(bytes);
     ASSERT_FALSE(parsed);
-    EXPECT_TRUE(parsed.error().is(Errc::Unsupported));
-  }
-  Mad bytes = req_bytes();
-  bytes[17] = 0x19;
-  EXPECT_NE(parse_cm(bytes).error().what().find("LAP"), std::string_view::npos);
+    EXPECT_TRUE(parsed.error().is(Errc::Malformed));
+    EXPECT_NE(parsed.error().what().find("73"), std::string_view::npos);
+  };
+  expect_limit(apr_bytes(), 32);
+  expect_limit(sidr_rep_bytes(), 29);
+}
+
+TEST(CmCodec, StatusesHaveNames) {
+  EXPECT_EQ(apr_status_name(5), "IsPrimary");
+  EXPECT_EQ(apr_status_sentence(13), "the service level of the alternate path is refused");
+  EXPECT_EQ(apr_status_name(14), "Unknown");
+  EXPECT_EQ(sidr_status_name(3), "NoQp");
+  EXPECT_EQ(sidr_status_sentence(6), "unknown status");
 }
 
 TEST(CmCodec, UnknownRejectReasonsAreKeptAsNumbers) {

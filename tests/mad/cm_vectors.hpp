@@ -241,4 +241,103 @@ inline Drep drep_value() {
   return {filled_tid(0xA7), CommId(0x0A0B0C0D), CommId(0x11223344), counting<224>(0x61)};
 }
 
+inline Mad sidr_req_bytes() {
+  VectorBuilder v(0x17, 0xA8);
+  v.put(24, {0xCA, 0xFE, 0x00, 0x01});                          // request id
+  v.put(28, {0x80, 0x01, 0x00, 0x00});                          // P_Key, reserved
+  v.put(32, {0x00, 0x00, 0x00, 0x00, 0x01, 0x06, 0x1F, 0x40});  // service id
+  v.count_up(40, 216, 0x71);
+  return v.mad();
+}
+
+inline SidrReq sidr_req_value() {
+  return {filled_tid(0xA8), CommId(0xCAFE0001), PKey(0x8001), ServiceId(0x0000000001061F40ULL),
+          counting<216>(0x71)};
+}
+
+inline Mad sidr_rep_bytes() {
+  VectorBuilder v(0x18, 0xA9);
+  v.put(20, {0x00, 0x00, 0x00, 0x07});                          // ECE options
+  v.put(24, {0xCA, 0xFE, 0x00, 0x01});                          // request id
+  v.put(28, {0x04, 0x03, 0x00, 0x02});                          // status 4, 3 bytes, ECE vendor
+  v.put(32, {0x00, 0x12, 0x34, 0xC9});                          // QPN, ECE vendor low
+  v.put(36, {0x00, 0x00, 0x00, 0x00, 0x01, 0x06, 0x1F, 0x40});  // service id
+  v.put(44, {0x80, 0x01, 0x00, 0x00});                          // Q_Key
+  v.put(48, {0x01, 0x02, 0x03});                                // information
+  v.count_up(120, 136, 0x81);
+  return v.mad();
+}
+
+inline SidrRep sidr_rep_value() {
+  const std::array<std::uint8_t, 3> info = {1, 2, 3};
+  SidrRep rep;
+  rep.tid = filled_tid(0xA9);
+  rep.request_id = CommId(0xCAFE0001);
+  rep.status = 4;
+  rep.info = *BoundedBytes<72>::make(info);
+  rep.ece_vendor = EceVendor(0x0002C9);
+  rep.ece_options = 7;
+  rep.qpn = Qpn(0x001234);
+  rep.service_id = ServiceId(0x0000000001061F40ULL);
+  rep.qkey = QKey(0x80010000);
+  rep.private_data = counting<136>(0x81);
+  return rep;
+}
+
+inline Mad lap_bytes() {
+  VectorBuilder v(0x19, 0xAA);
+  v.put(24, {0x11, 0x22, 0x33, 0x44, 0x0A, 0x0B, 0x0C, 0x0D});
+  v.put(36, {0x12, 0x34, 0x56, 0x88});  // remote QPN, timeout 17
+  v.put(44, {0x00, 0x08, 0x00, 0x09});  // LIDs
+  v.count_up(48, 16, 0x11).count_up(64, 16, 0x31);
+  v.put(80, {0xAB, 0xCD, 0xE0});  // flow label 0xABCDE
+  v.put(83, {0x44, 0x3F, 0x07});  // traffic class, hop limit, rate 7
+  v.put(86, {0x58, 0x70});        // SL 5, subnet local; ACK timeout 14
+  v.count_up(88, 168, 0x91);
+  return v.mad();
+}
+
+inline Lap lap_value() {
+  Lap lap;
+  lap.tid = filled_tid(0xAA);
+  lap.local_comm_id = CommId(0x11223344);
+  lap.remote_comm_id = CommId(0x0A0B0C0D);
+  lap.remote_qpn = Qpn(0x123456);
+  lap.remote_cm_response_timeout = IbTimeout(17);
+  lap.alternate = {Lid(8),
+                   Lid(9),
+                   counting_gid(0x11),
+                   counting_gid(0x31),
+                   FlowLabel(0xABCDE),
+                   CmRate(7),
+                   0x44,
+                   0x3F,
+                   Sl(5),
+                   true,
+                   IbTimeout(14)};
+  lap.private_data = counting<168>(0x91);
+  return lap;
+}
+
+inline Mad apr_bytes() {
+  VectorBuilder v(0x1A, 0xAB);
+  v.put(24, {0x0A, 0x0B, 0x0C, 0x0D, 0x11, 0x22, 0x33, 0x44});
+  v.put(32, {0x02, 0x07});  // 2 bytes, status 7
+  v.put(36, {0x00, 0x2A});  // an acceptable LID
+  v.count_up(108, 148, 0xA1);
+  return v.mad();
+}
+
+inline Apr apr_value() {
+  const std::array<std::uint8_t, 2> lid = {0x00, 0x2A};
+  Apr apr;
+  apr.tid = filled_tid(0xAB);
+  apr.local_comm_id = CommId(0x0A0B0C0D);
+  apr.remote_comm_id = CommId(0x11223344);
+  apr.status = 7;
+  apr.info = *BoundedBytes<72>::make(lid);
+  apr.private_data = counting<148>(0xA1);
+  return apr;
+}
+
 }  // namespace wireup::mad

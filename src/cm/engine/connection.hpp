@@ -50,6 +50,13 @@ struct Connection {
   IbTimeout local_ack_timeout;
   /// We sent the REQ.
   bool is_active = false;
+  /// In callers_ of the engine.
+  bool is_caller = false;
+  /// REP names the target's queue pair in its EECN (XRC).
+  bool is_xrc = false;
+  Policy policy;
+  /// With Timers::Iba: how often a message is repeated.
+  std::uint8_t max_cm_retries = 15;
   std::uint32_t generation = 0;
   CommId local_comm_id;
   CommId remote_comm_id;
@@ -67,7 +74,7 @@ struct Connection {
   std::optional<Instant> scheduled;
   /// When last_sent was first sent; in ESTABLISHED, when that was entered.
   Instant since;
-  /// The current retransmission interval, without jitter.
+  /// The current retransmission interval, without jitter; with Timers::Iba the only one.
   Duration interval{};
   /// To be reported when the release is complete.
   std::optional<DisconnectCause> unreported;
@@ -77,7 +84,7 @@ struct Connection {
 };
 
 /// Connections idle in ESTABLISHED are what a big job holds by the thousand.
-static_assert(sizeof(Connection) <= 208);
+static_assert(sizeof(Connection) <= 216);
 
 }  // namespace wireup::cm
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/engine/connection_table.hpp"
 
+#include <algorithm>
+
 #include "base/check.hpp"
 
 namespace wireup::cm {
@@ -66,6 +68,11 @@ void ConnectionTable::remove(std::uint32_t index) {
   connection.timers.stop_all();
   schedule(index);
   by_comm_id_.erase(connection.local_comm_id);
+  const auto [begin, end] = resting_.equal_range(connection.local_qpn);
+  const auto own = std::find_if(begin, end, [&](const auto& r) { return r.second == index; });
+  if (own != end) {
+    resting_.erase(own);
+  }
   erase_if_owner(by_remote_id_, remote_id_of(connection), index);
   erase_if_owner(by_remote_qp_, remote_qp_of(connection), index);
   const std::uint32_t next_generation = connection.generation + 1;
@@ -101,6 +108,20 @@ void ConnectionTable::name_remote_id(std::uint32_t index) {
 
 bool ConnectionTable::claim_remote_qp(std::uint32_t index) {
   return by_remote_qp_.try_emplace(remote_qp_of(slots_[index]), index).first->second == index;
+}
+
+void ConnectionTable::rest(std::uint32_t index) {
+  resting_.emplace(slots_[index].local_qpn, index);
+}
+
+std::optional<std::uint32_t> ConnectionTable::find_resting(Qpn local, const Address& peer) const {
+  const auto [begin, end] = resting_.equal_range(local);
+  for (auto at = begin; at != end; ++at) {
+    if (is_same_source(slots_[at->second].peer, peer)) {
+      return at->second;
+    }
+  }
+  return std::nullopt;
 }
 
 void ConnectionTable::schedule(std::uint32_t index) {

@@ -48,6 +48,11 @@ class ConnectionTable {
   /// Makes the connection the owner of its peer's queue pair; false when another one is.
   [[nodiscard]] bool claim_remote_qp(std::uint32_t index);
 
+  /// The connection enters TIMEWAIT: its queue pair rests towards its peer until remove().
+  void rest(std::uint32_t index);
+  /// A connection in TIMEWAIT between our queue pair and the peer's port.
+  [[nodiscard]] std::optional<std::uint32_t> find_resting(Qpn local, const Address& peer) const;
+
   /// To be called after a change of the connection's timers.
   void schedule(std::uint32_t index);
   /// The earliest deadline of all connections.
@@ -68,6 +73,7 @@ class ConnectionTable {
   std::unordered_map<CommId, std::uint32_t> by_comm_id_;
   std::unordered_map<RemoteId, std::uint32_t> by_remote_id_;
   std::unordered_map<RemoteQp, std::uint32_t> by_remote_qp_;
+  std::unordered_multimap<Qpn, std::uint32_t> resting_;
   std::set<std::pair<Instant, std::uint32_t>> deadlines_;
 };
 

@@ -14,8 +14,6 @@ namespace wireup::cm {
 enum class DropReason : std::uint8_t {
   /// Not a CM message, or one that breaks the format.
   Malformed,
-  /// A CM message that is not handled (LAP, APR, SIDR).
-  Unsupported,
   /// No connection has its communication ids.
   UnknownConnection,
   /// The ids fit, but it came from another port or queue pair than the peer's.
@@ -43,6 +41,8 @@ struct Counters {
   /// Parsed, whether then dropped or not.
   ByKind received{};
   std::array<std::uint64_t, static_cast<std::size_t>(DropReason::kCount)> dropped{};
+  /// Get(ClassPortInfo) that were answered.
+  std::uint64_t class_port_infos = 0;
   /// Connections that reached ESTABLISHED, and deadlines that passed before.
   std::uint64_t established = 0;
   std::uint64_t failed = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cm/engine/check_size.hpp"
 #include "cm/engine/request.hpp"
 
 namespace wireup::cm {
@@ -16,24 +17,37 @@ Config sane(Config config) noexcept {
   return config;
 }
 
-Result<> check_size(const char* what, std::size_t size, std::size_t limit) noexcept {
-  if (size > limit) {
-    return fail(
-        Error::make(Errc::InvalidArgument, "%s of %zu bytes, at most %zu", what, size, limit));
-  }
-  return {};
-}
-
 }  // namespace
 
 Engine::Engine(const Config& config, Rng rng)
     : config_(sane(config)), rng_(rng), table_(config.max_connections, rng_) {}
 
-void Engine::listen(ServiceId service_id) {
-  services_.insert(service_id);
+void Engine::listen(ServiceId service_id, const Policy& policy, std::uint64_t mask) {
+  services_.add(service_id, mask, policy);
 }
-void Engine::unlisten(ServiceId service_id) {
-  services_.erase(service_id);
+void Engine::unlisten(ServiceId service_id, std::uint64_t mask) {
+  services_.remove(service_id, mask);
+}
+void Engine::serve(ServiceId service_id, std::uint64_t mask) {
+  sidr_.serve(service_id, mask);
+}
+void Engine::unserve(ServiceId service_id, std::uint64_t mask) {
+  sidr_.unserve(service_id, mask);
+}
+Result<ResolutionId> Engine::resolve_service(const SidrParams& params, Instant now) {
+  return sidr_.resolve(params, context(now));
+}
+Result<> Engine::answer_service(ResolutionId id, const SidrAnswer& answer, Instant now) {
+  return sidr_.answer(id, answer, context(now));
+}
+
+Result<> Engine::check_rested(const char* command, Qpn qpn, const Address& peer) const {
+  if (const auto resting = table_.find_resting(qpn, peer)) {
+    return fail(Error::make(
+        Errc::Busy, "%s: queue pair 0x%06x rests towards LID %u until TIMEWAIT is over", command,
+        static_cast<unsigned>(qpn.value()), static_cast<unsigned>(peer.dlid.value())));
+  }
+  return {};
 }
 
 Result<Handle> Engine::connect(const ConnectParams& params, Instant now) {
@@ -43,6 +57,9 @@ Result<Handle> Engine::connect(const ConnectParams& params, Instant now) {
   auto req = make_req(params, config_);
   if (!req) {
     return fail(req.error());
+  }
+  if (auto rested = check_rested("connect", params.qpn, params.to); !rested) {
+    return fail(rested.error());
   }
   const auto index = table_.add();
   if (!index) {
@@ -56,7 +73,19 @@ Result<Handle> Engine::connect(const ConnectParams& params, Instant now) {
   connection.local_ca_guid = params.local_ca_guid;
   connection.local_qpn = params.qpn;
   connection.local_ack_timeout = req->primary.local_ack_timeout;
-  connection.timers.set(Timer::Deadline, params.deadline);
+  connection.is_xrc = is_xrc(params.transport_service, params.extended_transport);
+  connection.policy = params.policy;
+  connection.max_cm_retries = req->max_cm_retries.value();
+  Instant deadline = params.deadline;
+  if (params.policy.timers == Timers::Iba) {
+    connection.interval = iba_interval(params.path, req->remote_cm_response_timeout);
+    deadline = std::min(deadline, now + connection.interval * (connection.max_cm_retries + 1));
+  }
+  connection.timers.set(Timer::Deadline, deadline);
+  if (params.peer_to_peer) {
+    connection.is_caller = true;
+    callers_.emplace(params.service_id, *index);
+  }
   req->tid = connection.tid;
   req->local_comm_id = connection.local_comm_id;
   transmit(*index, mad::CmKind::Req, mad::serialize(*req), &request_rtt_, now);
@@ -73,6 +102,9 @@ Result<> Engine::accept(Handle handle, const AcceptParams& params, Instant now) 
     return fail(Error::make(Errc::InvalidArgument, "accept: the deadline has passed already"));
   }
   Connection& connection = table_.at(*index);
+  if (auto rested = check_rested("accept", params.qpn, connection.peer); !rested) {
+    return rested;
+  }
   if (!table_.claim_remote_qp(*index)) {
     return fail(Error::make(Errc::Stale,
                             "accept: queue pair 0x%06x of the peer is in another connection",
@@ -85,17 +117,26 @@ Result<> Engine::accept(Handle handle, const AcceptParams& params, Instant now) 
   rep.local_comm_id = connection.local_comm_id;
   rep.remote_comm_id = connection.remote_comm_id;
   rep.local_qpn = params.qpn;
+  if (connection.is_xrc) {
+    // An XRC initiator looks for its target here (XRC annex of the specification; Linux alike).
+    rep.local_eecn = mad::Eecn(params.qpn.value());
+  }
+  rep.ece_vendor = params.ece_vendor;
+  rep.ece_options = params.ece_options;
   rep.starting_psn = params.starting_psn;
   rep.responder_resources = params.responder_resources;
   rep.initiator_depth = params.initiator_depth;
-  rep.target_ack_delay = config_.ca_ack_delay;
+  rep.target_ack_delay = params.target_ack_delay.value_or(config_.ca_ack_delay);
   rep.failover = params.failover;
   rep.end_to_end_flow_control = params.end_to_end_flow_control;
   rep.rnr_retry_count = params.rnr_retry_count;
   rep.srq = params.srq;
   rep.local_ca_guid = params.local_ca_guid;
   rep.private_data = mad::private_data<mad::Rep::kPrivateSize>(params.private_data.span());
-  connection.timers.set(Timer::Deadline, params.deadline.value_or(now + config_.rtu_deadline));
+  const Duration patience = connection.policy.timers == Timers::Iba
+                                ? connection.interval * (connection.max_cm_retries + 1)
+                                : config_.rtu_deadline;
+  connection.timers.set(Timer::Deadline, params.deadline.value_or(now + patience));
   transmit(*index, mad::CmKind::Rep, mad::serialize(rep), &reply_rtt_, now);
   enter(*index, look_up(*index, Input::SendRep).next, now);
   return {};
@@ -144,6 +185,9 @@ Result<> Engine::reject(Handle handle, mad::RejReason reason, std::span<const st
 
 Result<> Engine::delay(Handle handle, IbTimeout service_timeout,
                        std::span<const std::uint8_t> private_data, Instant now) {
+  if (alternate_state(handle).has_value()) {
+    return delay_alternate(handle, service_timeout, private_data, now);
+  }
   const auto index = permit(handle, Input::SendMra);
   if (!index) {
     return fail(index.error());
@@ -195,6 +239,20 @@ Result<> Engine::disconnect(Handle handle, std::span<const std::uint8_t> private
   return {};
 }
 
+Result<> Engine::release(Handle handle, std::span<const std::uint8_t> private_data, Instant now) {
+  const auto index = permit(handle, Input::SendDrep);
+  if (!index) {
+    return fail(index.error());
+  }
+  if (auto fits = check_size("DREP private data", private_data.size(), mad::Drep::kPrivateSize);
+      !fits) {
+    return fits;
+  }
+  send_drep(*index, private_data, false);
+  enter(*index, look_up(*index, Input::SendDrep).next, now);
+  return {};
+}
+
 void Engine::abandon(Handle handle, Instant now) {
   const auto index = permit(handle, Input::Abandon);
   if (index) {
@@ -206,14 +264,15 @@ void Engine::handle_timeout(Instant now) {
   while (const auto index = table_.due(now)) {
     expire(*index, now);
   }
+  sidr_.handle_timeout(context(now));
 }
 
 std::optional<Transmit> Engine::poll_transmit() {
-  if (transmits_.empty()) {
+  if (outbox_.transmits.empty()) {
     return std::nullopt;
   }
-  std::optional<Transmit> next(transmits_.front());
-  transmits_.pop_front();
+  std::optional<Transmit> next(outbox_.transmits.front());
+  outbox_.transmits.pop_front();
   return next;
 }
 
@@ -227,7 +286,12 @@ std::optional<Event> Engine::poll_event() {
 }
 
 std::optional<Instant> Engine::poll_timeout() const noexcept {
-  return table_.next_deadline();
+  const auto connections = table_.next_deadline();
+  const auto resolutions = sidr_.poll_timeout();
+  if (!connections.has_value() || !resolutions.has_value()) {
+    return connections.has_value() ? connections : resolutions;
+  }
+  return std::min(*connections, *resolutions);
 }
 
 std::optional<State> Engine::state(Handle handle) const noexcept {

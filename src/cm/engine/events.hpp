@@ -93,7 +93,11 @@ enum class DisconnectCause : std::uint8_t {
 struct Disconnected {
   Handle handle;
   DisconnectCause cause = DisconnectCause::ByUs;
-  /// Of the peer's DREQ, or zero.
+  /// The peer waits for Engine::release() (Policy::answers_release is false).
+  bool awaits_release = false;
+  /// Of the peer's REJ, when the cause is Rejected.
+  std::uint16_t reason = 0;
+  /// The first bytes of the peer's DREQ, DREP or REJ, or zero.
   std::array<std::uint8_t, mad::Dreq::kPrivateSize> private_data{};
   friend bool operator==(const Disconnected&, const Disconnected&) noexcept = default;
 };
@@ -105,10 +109,69 @@ struct TimewaitExit {
   friend bool operator==(const TimewaitExit&, const TimewaitExit&) noexcept = default;
 };
 
-using Event = std::variant<ReqReceived, RepReceived, Established, Rejected, Failed, Disconnected,
-                           TimewaitExit>;
+/// The peer asks for patience before it answers our REQ, REP or LAP.
+struct MraReceived {
+  Handle handle;
+  mad::MraOf message = mad::MraOf::Req;
+  IbTimeout service_timeout;
+  std::array<std::uint8_t, mad::Mra::kPrivateSize> private_data{};
+  friend bool operator==(const MraReceived&, const MraReceived&) noexcept = default;
+};
+
+/// The peer proposes an alternate path. Answer with answer_alternate(); delay() asks the peer for
+/// patience.
+struct AlternateOffered {
+  Handle handle;
+  mad::Lap lap;
+  friend bool operator==(const AlternateOffered&, const AlternateOffered&) noexcept = default;
+};
+
+/// The answer to our load_alternate(). With AprStatus::Loaded the QP is to be given the path, and
+/// rearmed.
+struct AlternateAnswered {
+  Handle handle;
+  mad::Apr apr;
+  friend bool operator==(const AlternateAnswered&, const AlternateAnswered&) noexcept = default;
+};
+
+/// No answer to our load_alternate(). The connection is as it was.
+struct AlternateFailed {
+  Handle handle;
+  /// How often the LAP was sent.
+  unsigned attempts = 0;
+  friend bool operator==(const AlternateFailed&, const AlternateFailed&) noexcept = default;
+};
+
+using Event =
+    std::variant<ReqReceived, RepReceived, Established, Rejected, Failed, Disconnected,
+                 TimewaitExit, MraReceived, AlternateOffered, AlternateAnswered, AlternateFailed>;
 
 /// The connection that an event is about.
 [[nodiscard]] Handle handle_of(const Event& event);
+
+/// A peer asks for the queue pair of a service that we serve. Answer with answer_service().
+struct SidrReqReceived {
+  ResolutionId id{};
+  mad::SidrReq req;
+  Address from;
+  friend bool operator==(const SidrReqReceived&, const SidrReqReceived&) noexcept = default;
+};
+
+/// The answer to our resolve_service(). Ends it.
+struct SidrRepReceived {
+  ResolutionId id{};
+  mad::SidrRep rep;
+  friend bool operator==(const SidrRepReceived&, const SidrRepReceived&) noexcept = default;
+};
+
+/// No answer to our resolve_service(). Ends it.
+struct SidrFailed {
+  ResolutionId id{};
+  /// How often the SIDR_REQ was sent.
+  unsigned attempts = 0;
+  friend bool operator==(const SidrFailed&, const SidrFailed&) noexcept = default;
+};
+
+using SidrEvent = std::variant<SidrReqReceived, SidrRepReceived, SidrFailed>;
 
 }  // namespace wireup::cm

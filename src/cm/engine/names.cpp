@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <variant>
 
+#include "cm/engine/alternate.hpp"
 #include "cm/engine/counters.hpp"
 #include "cm/engine/events.hpp"
+#include "cm/engine/sidr_table.hpp"
 #include "cm/engine/state.hpp"
 
 namespace wireup::cm {
@@ -28,6 +30,58 @@ std::string_view input_name(Input input) noexcept {
     WIREUP_CM_INPUTS(WIREUP_CM_INPUT_NAME)
 #undef WIREUP_CM_INPUT_NAME
     case Input::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+std::string_view state_name(AlternateState state) noexcept {
+  switch (state) {
+#define WIREUP_CM_STATE_NAME(name, text) \
+  case AlternateState::name:             \
+    return text;
+    WIREUP_CM_ALTERNATE_STATES(WIREUP_CM_STATE_NAME)
+#undef WIREUP_CM_STATE_NAME
+    case AlternateState::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+std::string_view input_name(AlternateInput input) noexcept {
+  switch (input) {
+#define WIREUP_CM_INPUT_NAME(name, kind, text) \
+  case AlternateInput::name:                   \
+    return text;
+    WIREUP_CM_ALTERNATE_INPUTS(WIREUP_CM_INPUT_NAME)
+#undef WIREUP_CM_INPUT_NAME
+    case AlternateInput::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+std::string_view state_name(SidrState state) noexcept {
+  switch (state) {
+#define WIREUP_CM_STATE_NAME(name, text) \
+  case SidrState::name:                  \
+    return text;
+    WIREUP_CM_SIDR_STATES(WIREUP_CM_STATE_NAME)
+#undef WIREUP_CM_STATE_NAME
+    case SidrState::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+std::string_view input_name(SidrInput input) noexcept {
+  switch (input) {
+#define WIREUP_CM_INPUT_NAME(name, kind, text) \
+  case SidrInput::name:                        \
+    return text;
+    WIREUP_CM_SIDR_INPUTS(WIREUP_CM_INPUT_NAME)
+#undef WIREUP_CM_INPUT_NAME
+    case SidrInput::kCount:
       break;
   }
   return "unknown";
@@ -67,8 +121,6 @@ std::string_view drop_reason_name(DropReason reason) noexcept {
   switch (reason) {
     case DropReason::Malformed:
       return "malformed";
-    case DropReason::Unsupported:
-      return "unsupported";
     case DropReason::UnknownConnection:
       return "unknown connection";
     case DropReason::WrongSource:

@@ -4,6 +4,8 @@
 #include "base/bytes.hpp"
 #include "base/check.hpp"
 #include "cm/engine/engine.hpp"
+#include "cm/engine/request.hpp"
+#include "mad/class_port_info.hpp"
 
 namespace wireup::cm {
 namespace {
@@ -34,13 +36,33 @@ Input input_of(const mad::Rej& rej) noexcept {
 }  // namespace
 
 void Engine::handle_mad(const Address& from, std::span<const std::uint8_t> bytes, Instant now) {
-  const auto message = mad::parse_cm(bytes);
-  if (!message) {
-    drop(message.error().is(Errc::Unsupported) ? DropReason::Unsupported : DropReason::Malformed);
+  if (handle_class_port_info(from, bytes)) {
     return;
   }
-  ++counters_.received[mad::index_of(mad::kind_of(*message))];
+  const auto message = mad::parse_cm(bytes);
+  if (!message) {
+    drop(DropReason::Malformed);
+    return;
+  }
+  ++outbox_.counters.received[mad::index_of(mad::kind_of(*message))];
   std::visit([&](const auto& m) { handle(from, m, now); }, *message);
+}
+
+bool Engine::handle_class_port_info(const Address& from, std::span<const std::uint8_t> bytes) {
+  const auto answer = mad::answer_class_port_info(bytes, config_.cm_response_timeout);
+  if (answer.has_value()) {
+    ++outbox_.counters.class_port_infos;
+    outbox_.transmits.push_back(Transmit{from, std::nullopt, false, *answer});
+  }
+  return answer.has_value();
+}
+
+void Engine::handle(const Address& from, const mad::SidrReq& req, Instant now) {
+  sidr_.handle(from, req, context(now));
+}
+
+void Engine::handle(const Address& from, const mad::SidrRep& rep, Instant now) {
+  sidr_.handle(from, rep, context(now));
 }
 
 std::optional<std::uint32_t> Engine::match(const Address& from, CommId local, CommId remote) {
@@ -72,17 +94,51 @@ void Engine::handle(const Address& from, const mad::Req& req, Instant now) {
     return;
   }
   if (const auto owner = table_.find(RemoteQp{req.local_ca_guid, req.local_qpn})) {
+    if (table_.at(*owner).remote_comm_id == req.local_comm_id) {
+      // Of a peer-to-peer connect that has yielded to ours.
+      drop(DropReason::Duplicate);
+      return;
+    }
     refuse_twin(*owner, from,
                 answer_to(req, CommId{}, mad::RejOf::Req, mad::RejReason::StaleConnection, config_),
                 now);
     return;
   }
-  if (!services_.contains(req.service_id)) {
+  if (meet_peer(from, req, now)) {
+    return;
+  }
+  const auto policy = services_.find(req.service_id);
+  if (!policy.has_value()) {
     send_rej(from,
              answer_to(req, CommId{}, mad::RejOf::Req, mad::RejReason::InvalidServiceId, config_));
     return;
   }
-  offer(from, req, now);
+  offer(from, req, *policy, now);
+}
+
+bool Engine::meet_peer(const Address& from, const mad::Req& req, Instant now) {
+  const auto [begin, end] = callers_.equal_range(req.service_id);
+  const auto own = std::find_if(begin, end, [&](const auto& caller) {
+    return is_same_source(table_.at(caller.second).peer, from);
+  });
+  if (own == end) {
+    return false;
+  }
+  const std::uint32_t index = own->second;
+  const Connection& connection = table_.at(index);
+  // The larger CA GUID, or the larger QPN of one CA, stays active (as Linux had it before it gave
+  // the mode up: cm_is_active_peer in drivers/infiniband/core/cm.c until 5.8).
+  if (std::pair(connection.local_ca_guid, connection.local_qpn) >=
+      std::pair(req.local_ca_guid, req.local_qpn)) {
+    drop(DropReason::Crossing);
+    return true;
+  }
+  const Cell cell = look_up(index, Input::RecvPeerReq);
+  WIREUP_CHECK(cell.action == Action::Yield);
+  take_offer(index, from, req);
+  enter(index, cell.next, now);
+  events_.emplace_back(ReqReceived{table_.handle(index), req, from});
+  return true;
 }
 
 void Engine::handle_duplicate(std::uint32_t index, const Address& from, const mad::Req& req,
@@ -92,7 +148,9 @@ void Engine::handle_duplicate(std::uint32_t index, const Address& from, const ma
     return;
   }
   const Cell cell = look_up(index, Input::RecvReq);
-  if (cell.action == Action::Resend) {
+  if (ask_patience(index, now)) {
+    drop(DropReason::Duplicate);
+  } else if (cell.action == Action::Resend) {
     resend(index, now);
   } else if (cell.action == Action::RejectStale) {
     send_rej(from, answer_to(req, table_.at(index).local_comm_id, mad::RejOf::Req,
@@ -101,6 +159,15 @@ void Engine::handle_duplicate(std::uint32_t index, const Address& from, const ma
     drop(cell.action == Action::DropDuplicate ? DropReason::Duplicate
                                               : DropReason::UnexpectedState);
   }
+}
+
+bool Engine::ask_patience(std::uint32_t index, Instant now) {
+  const IbTimeout patience = table_.at(index).policy.patience;
+  if (patience == IbTimeout{0} || look_up(index, Input::SendMra).action == Action::Refuse) {
+    return false;
+  }
+  const auto asked = delay(table_.handle(index), patience, config_.identity.span(), now);
+  return asked.has_value();
 }
 
 bool Engine::refuse_twin(std::uint32_t owner, const Address& from, const mad::Rej& answer,
@@ -115,30 +182,44 @@ bool Engine::refuse_twin(std::uint32_t owner, const Address& from, const mad::Re
   }
   send_rej(from, answer);
   if (cell.action == Action::RejectStaleAndRelease) {
-    events_.emplace_back(Disconnected{table_.handle(owner), DisconnectCause::Stale, {}});
+    events_.emplace_back(
+        Disconnected{table_.handle(owner), DisconnectCause::Stale, false, answer.reason, {}});
     send_dreq(owner, config_.identity.span(), now);
     enter(owner, cell.next, now);
   }
   return true;
 }
 
-void Engine::offer(const Address& from, const mad::Req& req, Instant now) {
+void Engine::offer(const Address& from, const mad::Req& req, const Policy& policy, Instant now) {
   const auto index = table_.add();
   if (!index) {
     drop(DropReason::NoRoom);
     return;
   }
   Connection& connection = table_.at(*index);
+  connection.policy = policy;
+  connection.timers.set(Timer::Deadline, now + config_.offer_deadline);
+  take_offer(*index, from, req);
+  enter(*index, look_up(*index, Input::RecvReq).next, now);
+  events_.emplace_back(ReqReceived{table_.handle(*index), req, from});
+}
+
+void Engine::take_offer(std::uint32_t index, const Address& from, const mad::Req& req) {
+  Connection& connection = table_.at(index);
+  connection.is_active = false;
   connection.tid = req.tid;
   connection.peer = from;
   connection.remote_comm_id = req.local_comm_id;
   connection.remote_ca_guid = req.local_ca_guid;
   connection.remote_qpn = req.local_qpn;
   connection.local_ack_timeout = req.primary.local_ack_timeout;
-  connection.timers.set(Timer::Deadline, now + config_.offer_deadline);
-  table_.name_remote_id(*index);
-  enter(*index, look_up(*index, Input::RecvReq).next, now);
-  events_.emplace_back(ReqReceived{table_.handle(*index), req, from});
+  connection.is_xrc = is_xrc(req.transport_service, req.extended_transport);
+  connection.max_cm_retries = req.max_cm_retries.value();
+  // A REP waits for as long as the sender of the REQ says of its own CM (IBTA vol 1, 12.7.27).
+  connection.interval = req.local_cm_response_timeout.duration();
+  connection.last_sent = {};
+  connection.timers.stop(Timer::Retransmit);
+  table_.name_remote_id(index);
 }
 
 void Engine::handle(const Address& from, const mad::Rep& rep, Instant now) {
@@ -160,6 +241,8 @@ void Engine::handle(const Address& from, const mad::Rep& rep, Instant now) {
   const Cell cell = look_up(*index, Input::RecvRep);
   if (cell.action == Action::LearnReply) {
     learn_reply(*index, from, rep, now);
+  } else if (ask_patience(*index, now)) {
+    drop(DropReason::Duplicate);
   } else if (cell.action == Action::Resend) {
     resend(*index, now);
   } else {
@@ -170,7 +253,8 @@ void Engine::handle(const Address& from, const mad::Rep& rep, Instant now) {
 
 void Engine::learn_reply(std::uint32_t index, const Address& from, const mad::Rep& rep,
                          Instant now) {
-  if (const auto owner = table_.find(RemoteQp{rep.local_ca_guid, rep.local_qpn})) {
+  const Qpn remote_qpn = table_.at(index).is_xrc ? Qpn(rep.local_eecn.value()) : rep.local_qpn;
+  if (const auto owner = table_.find(RemoteQp{rep.local_ca_guid, remote_qpn})) {
     const mad::Rej answer = answer_to(rep, rep.remote_comm_id, mad::RejOf::Rep,
                                       mad::RejReason::StaleConnection, config_);
     if (refuse_twin(*owner, from, answer, now)) {
@@ -186,7 +270,7 @@ void Engine::learn_reply(std::uint32_t index, const Address& from, const mad::Re
   }
   connection.remote_comm_id = rep.local_comm_id;
   connection.remote_ca_guid = rep.local_ca_guid;
-  connection.remote_qpn = rep.local_qpn;
+  connection.remote_qpn = remote_qpn;
   connection.last_sent = {};
   connection.timers.stop(Timer::Retransmit);
   const bool claimed = table_.claim_remote_qp(index);
@@ -244,14 +328,25 @@ void Engine::handle(const Address& from, const mad::Rej& rej, Instant now) {
     return;
   }
   const Connection& connection = table_.at(*index);
+  if (connection.is_caller &&
+      rej.reason == static_cast<std::uint16_t>(mad::RejReason::InvalidServiceId)) {
+    // The peer has not called yet.
+    drop(DropReason::Crossing);
+    return;
+  }
+  if (connection.state == State::Established &&
+      look_up(*index, AlternateInput::RecvRej).action != AlternateAction::Believe) {
+    drop(DropReason::UnexpectedState);
+    return;
+  }
   const Cell cell = look_up(*index, input_of(rej));
   if (cell.action == Action::ReportRejected) {
     events_.emplace_back(Rejected{table_.handle(*index), rej.reason, rej.ari, rej.private_data});
     enter(*index, cell.next, now);
   } else if (cell.action == Action::ReportBroken) {
-    finish_release(*index, DisconnectCause::Rejected, now);
+    finish_release(*index, DisconnectCause::Rejected, rej.private_data, rej.reason, now);
   } else if (cell.action == Action::FinishRelease) {
-    finish_release(*index, connection.unreported, now);
+    finish_release(*index, connection.unreported, rej.private_data, rej.reason, now);
   } else {
     drop(DropReason::UnexpectedState);
   }
@@ -262,6 +357,10 @@ void Engine::handle(const Address& from, const mad::Mra& mra, Instant now) {
   if (!index) {
     return;
   }
+  if (mra.message == mad::MraOf::Lap) {
+    handle_mra_of_lap(*index, mra, now);
+    return;
+  }
   const bool is_known = mra.message == mad::MraOf::Req || mra.message == mad::MraOf::Rep;
   const Cell cell =
       look_up(*index, mra.message == mad::MraOf::Req ? Input::RecvMraOfReq : Input::RecvMraOfRep);
@@ -269,11 +368,18 @@ void Engine::handle(const Address& from, const mad::Mra& mra, Instant now) {
     drop(DropReason::UnexpectedState);
     return;
   }
-  // The deadline of the connect stays: a peer may ask for patience, not for ever.
   Connection& connection = table_.at(*index);
-  connection.timers.set(Timer::Retransmit, now + mra.service_timeout.duration() +
-                                               connection.local_ack_timeout.duration());
+  const Instant again =
+      now + mra.service_timeout.duration() + connection.local_ack_timeout.duration();
+  connection.timers.set(Timer::Retransmit, again);
+  if (connection.policy.timers == Timers::Iba) {
+    // IBA's patience has no bound but the peer's; ours ends at the deadline of the connect.
+    const Instant deadline = connection.timers.deadline(Timer::Deadline).value_or(again);
+    connection.timers.set(Timer::Deadline, std::max(deadline, again + connection.interval));
+  }
   enter(*index, cell.next, now);
+  events_.emplace_back(
+      MraReceived{table_.handle(*index), mra.message, mra.service_timeout, mra.private_data});
 }
 
 void Engine::handle(const Address& from, const mad::Dreq& dreq, Instant now) {
@@ -301,19 +407,19 @@ void Engine::handle(const Address& from, const mad::Dreq& dreq, Instant now) {
   switch (look_up(*index, Input::RecvDreq).action) {
     case Action::EstablishAndRelease:
       // Only an established peer releases.
-      ++counters_.established;
+      ++outbox_.counters.established;
       events_.emplace_back(Established{table_.handle(*index), {}});
-      release(*index, DisconnectCause::ByPeer, dreq, now);
+      take_release(*index, DisconnectCause::ByPeer, dreq, now);
       break;
     case Action::Release:
-      release(*index, DisconnectCause::ByPeer, dreq, now);
+      take_release(*index, DisconnectCause::ByPeer, dreq, now);
       break;
     case Action::ReleaseCrossing:
-      release(*index, connection.unreported, dreq, now);
+      take_release(*index, connection.unreported, dreq, now);
       break;
     case Action::AnswerAgain:
       connection.tid = dreq.tid;
-      send_drep(*index, true);
+      send_drep(*index, config_.identity.span(), true);
       break;
     case Action::DropDuplicate:
       drop(DropReason::Duplicate);
@@ -324,15 +430,23 @@ void Engine::handle(const Address& from, const mad::Dreq& dreq, Instant now) {
   }
 }
 
-void Engine::release(std::uint32_t index, std::optional<DisconnectCause> cause,
-                     const mad::Dreq& dreq, Instant now) {
-  table_.at(index).tid = dreq.tid;
+void Engine::take_release(std::uint32_t index, std::optional<DisconnectCause> cause,
+                          const mad::Dreq& dreq, Instant now) {
+  Connection& connection = table_.at(index);
+  connection.tid = dreq.tid;
+  const bool answers = connection.policy.answers_release || !cause.has_value();
   if (cause.has_value()) {
-    events_.emplace_back(Disconnected{table_.handle(index), *cause, dreq.private_data});
+    events_.emplace_back(Disconnected{table_.handle(index),
+                                      answers ? *cause : DisconnectCause::ByPeer, !answers, 0,
+                                      dreq.private_data});
   }
+  connection.timers.stop(Timer::Retransmit);
+  connection.timers.set(Timer::Deadline, now + config_.disconnect_deadline);
   enter(index, look_up(index, Input::RecvDreq).next, now);
-  send_drep(index, false);
-  enter(index, look_up(index, Input::SendDrep).next, now);
+  if (answers) {
+    send_drep(index, config_.identity.span(), false);
+    enter(index, look_up(index, Input::SendDrep).next, now);
+  }
 }
 
 void Engine::handle(const Address& from, const mad::Drep& drep, Instant now) {
@@ -344,7 +458,7 @@ void Engine::handle(const Address& from, const mad::Drep& drep, Instant now) {
   if (cell.action == Action::FinishRelease) {
     const Connection& connection = table_.at(*index);
     sample(release_rtt_, connection, now);
-    finish_release(*index, connection.unreported, now);
+    finish_release(*index, connection.unreported, drep.private_data, 0, now);
   } else {
     drop(cell.action == Action::DropDuplicate ? DropReason::Duplicate
                                               : DropReason::UnexpectedState);

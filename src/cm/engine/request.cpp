@@ -8,6 +8,12 @@ namespace {
 
 constexpr mad::CmRetryCount kMostCmRetries{mad::CmRetryCount::kMax};
 
+}  // namespace
+
+Duration iba_interval(const mad::PathRecord& path, IbTimeout response_timeout) noexcept {
+  return 2 * path.lifetime().duration() + response_timeout.duration();
+}
+
 Result<mad::ReqPath> make_path(const mad::PathRecord& record, const Config& config) {
   const auto rate = mad::CmRate::make(record.rate);
   if (!rate) {
@@ -32,8 +38,6 @@ Result<mad::ReqPath> make_path(const mad::PathRecord& record, const Config& conf
   return path;
 }
 
-}  // namespace
-
 Result<mad::Req> make_req(const ConnectParams& params, const Config& config) {
   const auto mtu = mad::CmMtu::make(params.path.mtu);
   if (!mtu) {
@@ -52,15 +56,19 @@ Result<mad::Req> make_req(const ConnectParams& params, const Config& config) {
   req.local_qpn = params.qpn;
   req.responder_resources = params.responder_resources;
   req.initiator_depth = params.initiator_depth;
-  req.remote_cm_response_timeout = config.cm_response_timeout;
-  req.local_cm_response_timeout = config.cm_response_timeout;
+  req.ece_vendor = params.ece_vendor;
+  req.ece_options = params.ece_options;
+  req.remote_cm_response_timeout =
+      params.remote_cm_response_timeout.value_or(config.cm_response_timeout);
+  req.local_cm_response_timeout =
+      params.local_cm_response_timeout.value_or(config.cm_response_timeout);
   req.transport_service = params.transport_service;
   req.extended_transport = params.extended_transport;
   req.end_to_end_flow_control = params.end_to_end_flow_control;
   req.starting_psn = params.starting_psn;
   req.retry_count = params.retry_count;
   req.rnr_retry_count = params.rnr_retry_count;
-  req.max_cm_retries = kMostCmRetries;
+  req.max_cm_retries = params.max_cm_retries.value_or(kMostCmRetries);
   req.pkey = params.path.pkey;
   req.path_mtu = *mtu;
   req.srq = params.srq;

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-
-#include "base/check.hpp"
 #include "cm/engine/engine.hpp"
+#include "cm/engine/message_bytes.hpp"
 
 namespace wireup::cm {
 namespace {
-
-/// The message without the zeros at its end: what is kept of a message while it may be repeated.
-std::vector<std::uint8_t> trimmed(const mad::Mad& bytes) {
-  const auto last =
-      std::find_if(bytes.rbegin(), bytes.rend(), [](std::uint8_t byte) { return byte != 0; });
-  return {bytes.begin(), last.base()};
-}
 
 /// Which message a REJ refuses, by the state of the one who refuses (IBTA vol 1, 12.6.7.1).
 mad::RejOf refused_in(State state) noexcept {
@@ -46,11 +37,7 @@ Tid Engine::next_tid() noexcept {
 
 void Engine::transmit_once(const Address& to, mad::CmKind kind, const mad::Mad& bytes,
                            bool is_retransmit) {
-  ++counters_.sent[mad::index_of(kind)];
-  if (is_retransmit) {
-    ++counters_.retransmitted[mad::index_of(kind)];
-  }
-  transmits_.push_back(Transmit{to, kind, is_retransmit, bytes});
+  outbox_.send(to, kind, bytes, is_retransmit);
 }
 
 void Engine::transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& bytes,
@@ -62,7 +49,9 @@ void Engine::transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& byt
   connection.since = now;
   connection.timers.stop(Timer::Retransmit);
   if (estimator != nullptr) {
-    connection.interval = estimator->rto(config_.initial_rto, config_.min_rto, config_.max_rto);
+    if (connection.policy.timers == Timers::Adaptive) {
+      connection.interval = estimator->rto(config_.initial_rto, config_.min_rto, config_.max_rto);
+    }
     start_retransmission(index, now);
   }
   transmit_once(connection.peer, kind, bytes);
@@ -70,9 +59,17 @@ void Engine::transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& byt
 
 void Engine::start_retransmission(std::uint32_t index, Instant now) {
   Connection& connection = table_.at(index);
-  connection.timers.set(Timer::Retransmit,
-                        now + rng_.jitter(connection.interval, config_.jitter_percent));
+  const Duration wait = connection.policy.timers == Timers::Iba
+                            ? connection.interval
+                            : rng_.jitter(connection.interval, config_.jitter_percent);
+  connection.timers.set(Timer::Retransmit, now + wait);
   table_.schedule(index);
+}
+
+Duration Engine::backed_off(const Connection& connection) const noexcept {
+  return connection.policy.timers == Timers::Iba
+             ? connection.interval
+             : std::min(2 * connection.interval, config_.max_rto);
 }
 
 void Engine::resend(std::uint32_t index, Instant now) {
@@ -81,10 +78,8 @@ void Engine::resend(std::uint32_t index, Instant now) {
     drop(DropReason::UnexpectedState);
     return;
   }
-  mad::Mad bytes{};
-  std::copy(connection.last_sent.begin(), connection.last_sent.end(), bytes.begin());
   ++connection.attempts;
-  transmit_once(connection.peer, connection.last_kind, bytes, true);
+  transmit_once(connection.peer, connection.last_kind, whole(connection.last_sent), true);
   if (connection.timers.is_set(Timer::Retransmit)) {
     start_retransmission(index, now);
   }
@@ -116,17 +111,21 @@ void Engine::send_dreq(std::uint32_t index, std::span<const std::uint8_t> privat
   dreq.remote_comm_id = connection.remote_comm_id;
   dreq.remote_qpn = connection.remote_qpn;
   dreq.private_data = mad::private_data<mad::Dreq::kPrivateSize>(private_data);
-  connection.timers.set(Timer::Deadline, now + config_.disconnect_deadline);
+  const Duration patience = connection.policy.timers == Timers::Iba
+                                ? connection.interval * (connection.max_cm_retries + 1)
+                                : config_.disconnect_deadline;
+  connection.timers.set(Timer::Deadline, now + patience);
   transmit(index, mad::CmKind::Dreq, mad::serialize(dreq), &release_rtt_, now);
 }
 
-void Engine::send_drep(std::uint32_t index, bool is_retransmit) {
+void Engine::send_drep(std::uint32_t index, std::span<const std::uint8_t> private_data,
+                       bool is_retransmit) {
   const Connection& connection = table_.at(index);
   mad::Drep drep;
   drep.tid = connection.tid;
   drep.local_comm_id = connection.local_comm_id;
   drep.remote_comm_id = connection.remote_comm_id;
-  drep.private_data = mad::private_data<mad::Drep::kPrivateSize>(config_.identity.span());
+  drep.private_data = mad::private_data<mad::Drep::kPrivateSize>(private_data);
   transmit_once(connection.peer, mad::CmKind::Drep, mad::serialize(drep), is_retransmit);
 }
 

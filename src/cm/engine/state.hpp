@@ -46,6 +46,7 @@ namespace wireup::cm {
   X(RecvDreq, Message, "DREQ")                                                      \
   X(RecvDrep, Message, "DREP")                                                      \
   X(RecvTwin, Message, "REQ or REP of another connection with the same remote QPN") \
+  X(RecvPeerReq, Message, "REQ of the peer-to-peer peer that stays active")         \
   X(RetransmitDue, Timer, "retransmission due")                                     \
   X(DeadlinePassed, Timer, "deadline passed")                                       \
   X(TimewaitOver, Timer, "TIMEWAIT over")

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
+#include "cm/engine/cells.hpp"
 #include "cm/engine/state.hpp"
 
 namespace wireup::cm {
@@ -49,6 +48,10 @@ enum class Action : std::uint8_t {
   FinishRelease,
   /// No answer to our DREQ.
   GiveUpRelease,
+  /// Our consumer has not answered a DREQ in time: answer it.
+  AnswerForConsumer,
+  /// Peer-to-peer: withdraw our REQ and offer the peer's.
+  Yield,
   /// Refuse a REQ by REJ(stale).
   RejectStale,
   /// As RejectStale; the peer has lost the established connection, which is released.
@@ -61,13 +64,8 @@ enum class Action : std::uint8_t {
   ReportTimewaitOver,
 };
 
-struct Cell {
-  State next = State::Idle;
-  Action action = Action::Unset;
-  friend constexpr bool operator==(const Cell&, const Cell&) noexcept = default;
-};
-
-using Table = std::array<std::array<Cell, kInputs>, kStates>;
+using Table = Cells<State, Input, Action>;
+using Cell = Table::Cell;
 
 /// State x Input -> next state and action. The one description of the protocol; handlers only carry
 /// out what it says.
@@ -75,14 +73,11 @@ using Table = std::array<std::array<Cell, kInputs>, kStates>;
   using S = State;
   using I = Input;
   using A = Action;
-  Table table{};
-  bool filled_twice = false;
+  Table table;
   const auto set = [&](S state, I input, S next, A action) {
-    Cell& cell = table[static_cast<std::size_t>(state)][static_cast<std::size_t>(input)];
-    filled_twice = filled_twice || cell.action != A::Unset;
-    cell = {next, action};
+    table.set(state, input, next, action);
   };
-  const auto stay = [&](S state, I input, A action) { set(state, input, state, action); };
+  const auto stay = [&](S state, I input, A action) { table.stay(state, input, action); };
 
   set(S::Idle, I::SendReq, S::ReqSent, A::Transmit);
   set(S::Idle, I::RecvReq, S::ReqRcvd, A::Offer);
@@ -95,6 +90,7 @@ using Table = std::array<std::array<Cell, kInputs>, kStates>;
     set(state, I::RecvRep, S::RepRcvd, A::LearnReply);
     set(state, I::RecvRej, S::Idle, A::ReportRejected);
     set(state, I::RecvRejStale, S::Timewait, A::ReportRejected);
+    set(state, I::RecvPeerReq, S::ReqRcvd, A::Yield);
     stay(state, I::RetransmitDue, A::Resend);
     set(state, I::DeadlinePassed, S::Idle, A::GiveUp);
   }
@@ -163,6 +159,7 @@ using Table = std::array<std::array<Cell, kInputs>, kStates>;
   stay(S::DreqRcvd, I::RecvReq, A::DropDuplicate);
   stay(S::DreqRcvd, I::RecvDreq, A::DropDuplicate);
   stay(S::DreqRcvd, I::RecvTwin, A::RejectStale);
+  set(S::DreqRcvd, I::DeadlinePassed, S::Timewait, A::AnswerForConsumer);
 
   stay(S::Timewait, I::Abandon, A::Forget);
   stay(S::Timewait, I::RecvReq, A::RejectStale);
@@ -172,43 +169,20 @@ using Table = std::array<std::array<Cell, kInputs>, kStates>;
   set(S::Timewait, I::TimewaitOver, S::Idle, A::ReportTimewaitOver);
 
   // What is left is not allowed (commands), not expected (messages), or not running (timers).
-  constexpr std::array<A, kInputs> kOtherwise = [] {
-    std::array<A, kInputs> actions{};
-#define WIREUP_CM_OTHERWISE(name, kind, text) \
-  actions[static_cast<std::size_t>(I::name)] = kOtherwise##kind;
-    constexpr A kOtherwiseCommand = A::Refuse;
-    constexpr A kOtherwiseMessage = A::Drop;
-    constexpr A kOtherwiseTimer = A::Nothing;
-    WIREUP_CM_INPUTS(WIREUP_CM_OTHERWISE)
+#define WIREUP_CM_OTHERWISE(name, kind, text) table.otherwise(I::name, kOtherwise##kind);
+  constexpr A kOtherwiseCommand = A::Refuse;
+  constexpr A kOtherwiseMessage = A::Drop;
+  constexpr A kOtherwiseTimer = A::Nothing;
+  WIREUP_CM_INPUTS(WIREUP_CM_OTHERWISE)
 #undef WIREUP_CM_OTHERWISE
-    return actions;
-  }();
-  for (std::size_t state = 0; state < kStates; ++state) {
-    for (std::size_t input = 0; input < kInputs; ++input) {
-      if (table[state][input].action == A::Unset) {
-        table[state][input] = {static_cast<S>(state), kOtherwise[input]};
-      }
-    }
-  }
-  return filled_twice ? Table{} : table;
+  return table;
 }
 
 inline constexpr Table kTable = make_table();
-
-[[nodiscard]] consteval bool is_filled(const Table& table) {
-  for (const auto& row : table) {
-    for (const Cell& cell : row) {
-      if (cell.action == Action::Unset) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-static_assert(is_filled(kTable), "a cell of the CM state table is empty or filled twice");
+static_assert(kTable.is_whole(), "a cell of the CM state table is empty or filled twice");
 
 [[nodiscard]] constexpr Cell cell_of(State state, Input input) noexcept {
-  return kTable[static_cast<std::size_t>(state)][static_cast<std::size_t>(input)];
+  return kTable.of(state, input);
 }
 
 }  // namespace wireup::cm

@@ -63,13 +63,20 @@ void Engine::enter(std::uint32_t index, State next, Instant now) {
   Connection& connection = table_.at(index);
   const bool is_new = connection.state != next;
   connection.state = next;
+  if (connection.is_caller && next != State::ReqSent && next != State::MraReqRcvd) {
+    connection.is_caller = false;
+    std::erase_if(callers_, [index](const auto& caller) { return caller.second == index; });
+  }
+  if (is_new && next != State::Established) {
+    alternates_.erase(index);
+  }
   if (next == State::Idle) {
     table_.remove(index);
     return;
   }
   if (is_new && next == State::Established) {
     connection.timers.stop_all();
-    ++counters_.established;
+    ++outbox_.counters.established;
   }
   if (is_new && next == State::Timewait) {
     connection.timers.stop_all();
@@ -78,6 +85,7 @@ void Engine::enter(std::uint32_t index, State next, Instant now) {
     const Duration by_path =
         std::min(connection.local_ack_timeout.duration(), config_.max_timewait);
     connection.timers.set(Timer::Timewait, now + config_.timewait.value_or(by_path));
+    table_.rest(index);
   }
   table_.schedule(index);
 }
@@ -89,9 +97,14 @@ void Engine::sample(RttEstimator& estimator, const Connection& connection, Insta
 }
 
 void Engine::finish_release(std::uint32_t index, std::optional<DisconnectCause> cause,
+                            std::span<const std::uint8_t> private_data, std::uint16_t reason,
                             Instant now) {
   if (cause.has_value()) {
-    events_.emplace_back(Disconnected{table_.handle(index), *cause, {}});
+    Disconnected event{table_.handle(index), *cause, false, reason, {}};
+    // A DREP's private data are a little longer than the DREQ's.
+    const auto kept = private_data.first(std::min(private_data.size(), event.private_data.size()));
+    std::copy(kept.begin(), kept.end(), event.private_data.begin());
+    events_.emplace_back(event);
   }
   enter(index, State::Timewait, now);
 }
@@ -110,11 +123,14 @@ void Engine::give_up(std::uint32_t index, Instant now) {
   WIREUP_CHECK(step.has_value());
   events_.emplace_back(
       Failed{table_.handle(index), *step, waits_for_peer(*step) ? connection.attempts : 0});
-  ++counters_.failed;
+  ++outbox_.counters.failed;
   enter(index, look_up(index, Input::DeadlinePassed).next, now);
 }
 
 void Engine::expire(std::uint32_t index, Instant now) {
+  if (expire_alternate(index, now)) {
+    return;
+  }
   Connection& connection = table_.at(index);
   if (connection.timers.take_expired(Timer::Deadline, now)) {
     const Cell cell = look_up(index, Input::DeadlinePassed);
@@ -125,7 +141,10 @@ void Engine::expire(std::uint32_t index, Instant now) {
       finish_release(index,
                      connection.unreported.has_value() ? std::optional(DisconnectCause::Timeout)
                                                        : std::nullopt,
-                     now);
+                     {}, 0, now);
+    } else if (cell.action == Action::AnswerForConsumer) {
+      send_drep(index, config_.identity.span(), false);
+      enter(index, cell.next, now);
     } else {
       table_.schedule(index);
     }
@@ -133,7 +152,7 @@ void Engine::expire(std::uint32_t index, Instant now) {
   }
   if (connection.timers.take_expired(Timer::Retransmit, now)) {
     if (look_up(index, Input::RetransmitDue).action == Action::Resend) {
-      connection.interval = std::min(2 * connection.interval, config_.max_rto);
+      connection.interval = backed_off(connection);
       resend(index, now);
       start_retransmission(index, now);
     } else {

@@ -48,6 +48,32 @@ struct Handle {
   friend constexpr auto operator<=>(const Handle&, const Handle&) noexcept = default;
 };
 
+/// How the timers of a connection run.
+enum class Timers : std::uint8_t {
+  /// From measured round trips, doubling with jitter; the deadline of the call ends it.
+  Adaptive,
+  /// As the messages say (IBTA vol 1, 12.9.8): a REQ is repeated after twice the packet lifetime
+  /// and the remote CM response timeout, a REP after the local CM response timeout of the REQ, a
+  /// DREQ like the message before it; always the same interval, as often as the maximum of CM
+  /// retries says.
+  Iba,
+};
+
+/// What differs between the users of an engine; of a connect in its parameters, of an offer from
+/// the service that it came for.
+struct Policy {
+  Timers timers = Timers::Adaptive;
+  /// A DREQ is answered at once. When false, Engine::release() answers, or the engine itself after
+  /// Config::disconnect_deadline.
+  bool answers_release = true;
+  /// LAPs are offered to the consumer. When false the engine answers that it knows none.
+  bool takes_alternate_paths = false;
+  /// When not 0: a repeated REQ or REP that the consumer has not answered yet is answered by an MRA
+  /// with this service timeout.
+  IbTimeout patience{0};
+  friend constexpr bool operator==(const Policy&, const Policy&) noexcept = default;
+};
+
 /// What an engine is told once.
 struct Config {
   /// First retransmission while no round trip has been measured.
@@ -78,6 +104,8 @@ struct Config {
   IbTimeout cm_response_timeout{20};
   /// Connections in every state, TIMEWAIT and not yet accepted ones included.
   std::size_t max_connections = 1U << 20U;
+  /// Service id resolutions of both directions that are under way.
+  std::size_t max_resolutions = 1U << 16U;
   /// Private data of the messages that the engine sends by itself (DREP, and REJ or DREQ for stale
   /// or timed-out connections): who we are.
   BoundedBytes<64> identity;
@@ -89,7 +117,7 @@ struct ConnectParams {
   Address to;
   ServiceId service_id;
   Guid local_ca_guid;
-  /// Our queue pair. It must not be in a connection or in TIMEWAIT towards the same peer.
+  /// Our queue pair. One that rests towards the same peer (TIMEWAIT) is refused.
   Qpn qpn;
   /// What the peer shall send first: our rq_psn.
   Psn starting_psn;
@@ -105,8 +133,20 @@ struct ConnectParams {
   bool end_to_end_flow_control = false;
   mad::TransportService transport_service = mad::TransportService::Rc;
   mad::ExtendedTransport extended_transport;
+  /// Enhanced connection establishment: vendor and its options, 0 when not used.
+  mad::EceVendor ece_vendor;
+  std::uint32_t ece_options = 0;
+  /// Both ends connect() to the same service id of each other and get one connection. The end with
+  /// the larger CA GUID, or the larger QPN of one CA, stays the active one; the other is offered
+  /// the peer's REQ under the handle of its own connect, and accepts it.
+  bool peer_to_peer = false;
   /// When to give up, whatever the state of the handshake. In the future.
   Instant deadline;
+  Policy policy = {};
+  /// With Timers::Iba, instead of Config::cm_response_timeout and 15 retries.
+  std::optional<IbTimeout> remote_cm_response_timeout = {};
+  std::optional<IbTimeout> local_cm_response_timeout = {};
+  std::optional<mad::CmRetryCount> max_cm_retries = {};
   BoundedBytes<mad::Req::kPrivateSize> private_data;
 };
 
@@ -122,15 +162,67 @@ struct AcceptParams {
   bool srq = false;
   bool end_to_end_flow_control = false;
   mad::Failover failover = mad::Failover::Accepted;
+  mad::EceVendor ece_vendor;
+  std::uint32_t ece_options = 0;
+  /// Config::ca_ack_delay when absent.
+  std::optional<IbTimeout> target_ack_delay = {};
   /// When to give up waiting for the RTU; Config::rtu_deadline from now when absent.
   std::optional<Instant> deadline;
   BoundedBytes<mad::Rep::kPrivateSize> private_data;
 };
 
+/// For Engine::load_alternate().
+struct LapParams {
+  /// Path in use after migration, local to remote.
+  mad::PathRecord path;
+  /// Config::cm_response_timeout when absent.
+  std::optional<IbTimeout> remote_cm_response_timeout = {};
+  /// When to give up waiting for the APR.
+  Instant deadline;
+  BoundedBytes<mad::Lap::kPrivateSize> private_data;
+};
+
+/// For Engine::answer_alternate().
+struct AprParams {
+  mad::AprStatus status = mad::AprStatus::Loaded;
+  /// What would be acceptable, where the status has such.
+  BoundedBytes<mad::Apr::kInfoSize> info;
+  BoundedBytes<mad::Apr::kPrivateSize> private_data;
+};
+
+/// For Engine::resolve_service().
+struct SidrParams {
+  Address to;
+  ServiceId service_id;
+  PKey pkey;
+  /// When to give up. In the future.
+  Instant deadline;
+  Timers timers = Timers::Adaptive;
+  /// With Timers::Iba: how often, and after what interval, the SIDR_REQ is repeated.
+  Duration iba_interval = std::chrono::seconds(4);
+  unsigned max_cm_retries = 15;
+  BoundedBytes<mad::SidrReq::kPrivateSize> private_data;
+};
+
+/// For Engine::answer_service().
+struct SidrAnswer {
+  mad::SidrStatus status = mad::SidrStatus::Valid;
+  Qpn qpn;
+  QKey qkey;
+  mad::EceVendor ece_vendor;
+  std::uint32_t ece_options = 0;
+  BoundedBytes<mad::SidrRep::kInfoSize> info;
+  BoundedBytes<mad::SidrRep::kPrivateSize> private_data;
+};
+
+/// Names a service id resolution of one engine; never used twice.
+enum class ResolutionId : std::uint64_t {};
+
 /// One datagram to send.
 struct Transmit {
   Address to;
-  mad::CmKind kind = mad::CmKind::Req;
+  /// Nothing for the answer to a Get(ClassPortInfo).
+  std::optional<mad::CmKind> kind;
   /// The same message has been sent before.
   bool is_retransmit = false;
   mad::Mad bytes{};

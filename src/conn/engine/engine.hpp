@@ -120,6 +120,13 @@ class Engine {
   void on_event(const cm::Rejected& event, Instant now);
   void on_event(const cm::Failed& event, Instant now);
 
+  // What connections of ours have no use for: a peer's patience needs no deed, and alternate paths
+  // are neither loaded nor taken.
+  void on_event(const cm::MraReceived&, Instant) noexcept {}
+  void on_event(const cm::AlternateOffered&, Instant) noexcept {}
+  void on_event(const cm::AlternateAnswered&, Instant) noexcept {}
+  void on_event(const cm::AlternateFailed&, Instant) noexcept {}
+
   // Being asked (passive.cpp).
   void on_event(const cm::ReqReceived& event, Instant now);
   [[nodiscard]] tl::expected<RequestData, Refusal> examine(const cm::ReqReceived& event) const;

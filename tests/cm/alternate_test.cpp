@@ -84,6 +84,24 @@ TEST_F(AlternatePath, IsOfferedAndLoaded) {
   EXPECT_EQ(b.engine().poll_timeout(), std::nullopt);
 }
 
+TEST_F(AlternatePath, AnAnswerOfAnotherExchangeIsIgnored) {
+  establish(taking());
+  b.on_event = [](const Event& event) { return event_as<AlternateOffered>(event) != nullptr; };
+  ASSERT_TRUE(load(lap_params()));
+  network.run_for(milliseconds(50));
+  mad::Apr apr;
+  apr.local_comm_id = a.all<RepReceived>()[0].rep.local_comm_id;
+  apr.remote_comm_id = a.all<RepReceived>()[0].rep.remote_comm_id;
+  const Tid asked = b.all<AlternateOffered>()[0].lap.tid;
+  apr.tid = Tid(asked.value() ^ 1U);
+  a.engine().handle_mad(Host::address_of(b.id()), mad::serialize(apr), network.now());
+  EXPECT_EQ(a.engine().alternate_state(ours), AlternateState::Sent);
+  // What a kernel's MAD layer does to the high half is no difference.
+  apr.tid = Tid(asked.value() ^ 0xABCDEF0100000000ULL);
+  a.engine().handle_mad(Host::address_of(b.id()), mad::serialize(apr), network.now());
+  EXPECT_EQ(a.engine().alternate_state(ours), AlternateState::Idle);
+}
+
 TEST_F(AlternatePath, IsRefusedByAConsumerThatTakesNone) {
   establish(Policy{});
   ASSERT_TRUE(load(lap_params()));

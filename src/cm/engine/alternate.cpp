@@ -10,6 +10,16 @@
 #include "cm/engine/request.hpp"
 
 namespace wireup::cm {
+namespace {
+
+/// Whether an answer is of our exchange. The MAD layer of a kernel puts its own number into the high
+/// half of the TID of what is sent over QP1, and the peer repeats that.
+bool is_same_exchange(Tid ours, Tid answer) noexcept {
+  constexpr std::uint64_t kLowHalf = 0xFFFFFFFF;
+  return (ours.value() & kLowHalf) == (answer.value() & kLowHalf);
+}
+
+}  // namespace
 
 std::optional<AlternateState> Engine::alternate_state(Handle handle) const noexcept {
   const auto index = table_.find(handle);
@@ -228,7 +238,7 @@ void Engine::handle(const Address& from, const mad::Apr& apr, Instant) {
   const bool is_expected =
       table_.at(*index).state == State::Established &&
       look_up(*index, AlternateInput::RecvApr).action == AlternateAction::ReportAnswer;
-  if (!is_expected || alternates_[*index].tid != apr.tid) {
+  if (!is_expected || !is_same_exchange(alternates_[*index].tid, apr.tid)) {
     drop(DropReason::UnexpectedState);
     return;
   }

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kMaxRequests = 65536;
 constexpr std::size_t kMaxTransfers = 4096;
 constexpr std::size_t kRmppHeaderEnd = 36;
+constexpr std::uint32_t kGsiQpn = 1;
 constexpr std::uint32_t kMaxTimeoutMs = 24U * 3600 * 1000;
 // As Linux: a transfer that stands still is given up, and a finished one is remembered for a while,
 // for the sender may not have got the last acknowledgement.
@@ -27,13 +28,14 @@ bool has_rmpp(std::span<const std::uint8_t> message) {
 
 UmadHeader address_of(const GsiPacket& packet) {
   UmadHeader header;
-  header.qpn = htonl(1);
+  header.qpn = htonl(kGsiQpn);
   header.lid = htons(packet.slid);
   header.sl = packet.sl;
   header.pkey_index = packet.pkey_index;
   if (packet.has_grh) {
     header.grh_present = 1;
     header.gid = packet.sgid;
+    header.gid_index = packet.gid_index;
     header.hop_limit = packet.hop_limit;
     header.traffic_class = packet.traffic_class;
     header.flow_label = htonl(packet.flow_label);
@@ -106,6 +108,9 @@ void Gsi::arm(const RequestKey& key, Request& request, Instant now) {
 void Gsi::post(const Session& session, const UmadHeader& header, std::span<const std::uint8_t> mad,
                Instant now) {
   count(session, mad);
+  if (ntohl(header.qpn) != kGsiQpn) {
+    return;  // no agent is behind another queue pair
+  }
   const PortAttr port = view_.port(session.port());
   GsiPacket packet;
   packet.from = session.port();
@@ -117,6 +122,7 @@ void Gsi::post(const Session& session, const UmadHeader& header, std::span<const
   if (header.grh_present != 0) {
     packet.has_grh = true;
     packet.sgid = port.gids[header.gid_index < port.gid_count ? header.gid_index : 0];
+    packet.dgid = header.gid;
     packet.hop_limit = header.hop_limit;
     packet.traffic_class = header.traffic_class;
     packet.flow_label = ntohl(header.flow_label);

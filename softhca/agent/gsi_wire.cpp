@@ -100,6 +100,15 @@ bool GsiWire::reaches(GsiPacket& packet) const {
   }
   packet.to = *to;
   const PortAttr port = view_.port(*to);
+  if (packet.has_grh) {
+    const auto* const gids = port.gids.begin();
+    const auto* const end = gids + std::min<std::size_t>(port.gid_count, port.gids.size());
+    const auto* const named = std::find(gids, end, packet.dgid);
+    if (named == end) {
+      return false;
+    }
+    packet.gid_index = static_cast<std::uint8_t>(named - gids);
+  }
   const auto* const first = port.pkeys.begin();
   const auto* const last = first + std::min<std::size_t>(port.pkey_count, port.pkeys.size());
   const auto* const found =

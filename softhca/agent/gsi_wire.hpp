@@ -26,6 +26,8 @@ struct GsiPacket {
   std::uint16_t pkey_index = 0;  // set on arrival: where the receiver has the P_Key
   bool has_grh = false;
   Gid sgid{};
+  Gid dgid{};
+  std::uint8_t gid_index = 0;  // set on arrival: where the receiver has the dgid
   std::uint8_t hop_limit = 0;
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;

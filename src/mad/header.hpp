@@ -19,6 +19,10 @@ using Mad = std::array<std::uint8_t, kMadSize>;
 
 inline constexpr std::uint8_t kBaseVersion = 1;
 
+/// Queue pair and key of the general services (IBTA vol 1, 13.5.1).
+inline constexpr std::uint32_t kGsiQpn = 1;
+inline constexpr std::uint32_t kGsiQKey = 0x80010000;
+
 /// Management classes we speak; the field itself may hold any number.
 enum class MgmtClass : std::uint8_t { SubnAdm = 0x03, CommMgt = 0x07, Acm = 0x2C };
 

@@ -17,9 +17,6 @@
 namespace wireup::mad {
 
 inline constexpr std::uint8_t kSaClassVersion = 2;
-/// The SA's queue pair and key: QP1 and the privileged Q_Key of the general services.
-inline constexpr std::uint32_t kSaQpn = 1;
-inline constexpr std::uint32_t kGsiQKey = 0x80010000;
 
 /// SA attributes we speak.
 inline constexpr std::uint16_t kAttributeNotice = 0x0002;

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "mad/sa.hpp"
+#include "mad/header.hpp"
 
 namespace wireup::umad {
 namespace {
@@ -34,6 +34,12 @@ int error_of(int returned) noexcept {
   return returned < 0 ? -returned : errno;
 }
 
+/// The errno value of a registration or a send that failed: whatever the reason, the library
+/// returns EPERM or EIO and leaves what the kernel said in errno (zero before the call).
+int kernels_error(int returned) noexcept {
+  return errno != 0 ? errno : -returned;
+}
+
 Errc kind_of(int error) noexcept {
   switch (error) {
     case EACCES:
@@ -46,6 +52,48 @@ Errc kind_of(int error) noexcept {
       return Errc::NoResources;
     default:
       return Errc::NoDevice;
+  }
+}
+
+/// Where the MAD in the library's buffer came from.
+MadAddress address_of(void* umad) noexcept {
+  const ib_mad_addr_t& address = *umad_get_mad_addr(umad);
+  MadAddress from;
+  from.lid = Lid(ntohs(address.lid));
+  from.sl = Sl(static_cast<std::uint8_t>(address.sl & Sl::kMax));
+  from.pkey_index = static_cast<std::uint16_t>(umad_get_pkey(umad));
+  from.qpn = Qpn(ntohl(address.qpn) & Qpn::kMax);
+  from.path_bits = address.path_bits;
+  from.has_grh = address.grh_present != 0;
+  if (from.has_grh) {
+    from.gid_index = address.gid_index;
+    Gid::Bytes gid{};
+    std::memcpy(gid.data(), address.gid, gid.size());
+    from.gid = Gid(gid);
+    from.flow_label = FlowLabel(ntohl(address.flow_label) & FlowLabel::kMax);
+    from.hop_limit = address.hop_limit;
+    from.traffic_class = address.traffic_class;
+  }
+  return from;
+}
+
+/// Of a refused registration. Class, version and method that we ask for exist, so that "invalid"
+/// (newer kernels: "busy") is what remains for a method that somebody has.
+Errc kind_of_refusal(int error, bool has_method) noexcept {
+  switch (error) {
+    case EINVAL:
+    case EBUSY:
+    case EEXIST:
+      return has_method ? Errc::Busy : Errc::NoResources;
+    case EACCES:
+    case EPERM:
+      return Errc::NoPermission;
+    case ENODEV:
+      return Errc::NoDevice;
+    case EPROTONOSUPPORT:
+      return Errc::Unsupported;
+    default:
+      return Errc::NoResources;
   }
 }
 
@@ -76,7 +124,8 @@ Result<Port> Port::open(const Options& options, const Ops& ops) {
                                       options.class_version, options.rmpp_version,
                                       options.unsolicited.has_value() ? methods.data() : nullptr);
   if (port.agent_id_ < 0) {
-    return fail(Error::system(Errc::NoResources, error_of(port.agent_id_),
+    const int error = kernels_error(port.agent_id_);
+    return fail(Error::system(kind_of_refusal(error, options.unsolicited.has_value()), error,
                               "registering for management class 0x%02x on %s port %u",
                               static_cast<unsigned>(options.mgmt_class), options.device.c_str(),
                               options.port));
@@ -133,25 +182,35 @@ void Port::close() noexcept {
 Result<> Port::send(const MadAddress& to, const mad::Mad& bytes, Duration timeout) {
   const auto timeout_ms =
       std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
-  return post(to, bytes, static_cast<int>(timeout_ms));
+  return hand_over(to, bytes, static_cast<int>(timeout_ms));
 }
 
-Result<> Port::respond(const MadAddress& to, const mad::Mad& bytes) {
-  return post(to, bytes, 0);
+Result<> Port::send_once(const MadAddress& to, const mad::Mad& bytes) {
+  return hand_over(to, bytes, 0);
 }
 
-Result<> Port::post(const MadAddress& to, const mad::Mad& bytes, int timeout_ms) {
+Result<> Port::hand_over(const MadAddress& to, const mad::Mad& bytes, int timeout_ms) {
   std::fill(buffer_.begin(), buffer_.end(), std::uint64_t{0});
   void* umad = buffer_.data();
-  umad_set_addr(umad, to.lid.value(), static_cast<int>(mad::kSaQpn), to.sl.value(),
+  umad_set_addr(umad, to.lid.value(), static_cast<int>(to.qpn.value()), to.sl.value(),
                 static_cast<int>(mad::kGsiQKey));
   umad_set_pkey(umad, to.pkey_index);
+  ib_mad_addr_t& address = *umad_get_mad_addr(umad);
+  address.path_bits = to.path_bits;
+  if (to.has_grh) {
+    address.grh_present = 1;
+    address.gid_index = to.gid_index;
+    std::memcpy(address.gid, to.gid.bytes().data(), Gid::kSize);
+    address.flow_label = htonl(to.flow_label.value());
+    address.hop_limit = to.hop_limit;
+    address.traffic_class = to.traffic_class;
+  }
   std::memcpy(umad_get_mad(umad), bytes.data(), bytes.size());
   errno = 0;
   const int result =
       ops_->send(port_id_, agent_id_, umad, static_cast<int>(bytes.size()), timeout_ms, 0);
   if (result < 0) {
-    return fail(Error::system(Errc::NoDevice, error_of(result),
+    return fail(Error::system(Errc::NoDevice, kernels_error(result),
                               "sending a MAD of class 0x%02x from %s port %u to LID %u",
                               static_cast<unsigned>(options_.mgmt_class), options_.device.c_str(),
                               options_.port, to.lid.value()));
@@ -191,14 +250,11 @@ Result<std::optional<ReceivedMad>> Port::receive() {
   const std::size_t room =
       buffer_.size() * sizeof(std::uint64_t) - static_cast<std::size_t>(umad_size());
   const auto size = std::min(static_cast<std::size_t>(std::max(length, 0)), room);
-  const ib_mad_addr_t& address = *umad_get_mad_addr(umad);
   ReceivedMad received;
   received.status = size > options_.largest ? EMSGSIZE : umad_status(umad);
   received.bytes = {static_cast<const std::uint8_t*>(umad_get_mad(umad)),
                     std::min(size, options_.largest)};
-  received.from.lid = Lid(ntohs(address.lid));
-  received.from.sl = Sl(static_cast<std::uint8_t>(address.sl & 0xFU));
-  received.from.pkey_index = static_cast<std::uint16_t>(umad_get_pkey(umad));
+  received.from = address_of(umad);
   return std::optional<ReceivedMad>(received);
 }
 

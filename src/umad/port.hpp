@@ -15,12 +15,21 @@
 
 namespace wireup::umad {
 
-/// Where a MAD of the general services goes to: QP1 of a LID.
+/// Where a MAD of the general services goes to, or came from: QP1 of a LID, as a rule. The fields
+/// after has_grh count only with it; `gid_index` is the own GID's.
 struct MadAddress {
   Lid lid;
   Sl sl;
   /// Index of the P_Key in the port's table.
   std::uint16_t pkey_index = 0;
+  Qpn qpn = Qpn(mad::kGsiQpn);
+  std::uint8_t path_bits = 0;
+  bool has_grh = false;
+  std::uint8_t gid_index = 0;
+  Gid gid{};
+  FlowLabel flow_label{};
+  std::uint8_t hop_limit = 0;
+  std::uint8_t traffic_class = 0;
 };
 
 /// A MAD that the kernel handed back. `status` 0: received. ETIMEDOUT: one of ours that nobody
@@ -52,7 +61,9 @@ class Port {
     std::size_t largest = mad::kMadSize;
   };
   /// Errors name device and port. Errc::NoPermission: the MAD device file may not be opened.
-  /// Errc::NoDevice: there is no such device or port. Errc::NoResources: no agent could be made.
+  /// Errc::NoDevice: there is no such device or port. Errc::Busy: another agent of the port, which
+  /// may be the kernel's own, has the unsolicited method. Errc::NoResources: no agent could be
+  /// made.
   [[nodiscard]] static Result<Port> open(const Options& options, const Ops& ops = system_ops());
 
   Port(Port&& other) noexcept;
@@ -62,8 +73,11 @@ class Port {
   /// Sends a request. The kernel hands it back with ETIMEDOUT when no answer came in time. The
   /// high half of its transaction id is replaced: match answers by the low 32 bits.
   [[nodiscard]] Result<> send(const MadAddress& to, const mad::Mad& bytes, Duration timeout);
-  /// Sends an answer to a MAD that came unasked: nothing comes back.
-  [[nodiscard]] Result<> respond(const MadAddress& to, const mad::Mad& bytes);
+  /// Sends a MAD once that nothing comes back for: an answer to one that came unasked, or a message
+  /// of method Send. The high half of the transaction id of the latter is replaced, too: only a
+  /// method with the response bit keeps it. The error_number() of a failure is what the kernel
+  /// says: EINVAL also when an earlier MAD with the same low half is still on its way out.
+  [[nodiscard]] Result<> send_once(const MadAddress& to, const mad::Mad& bytes);
   /// The next MAD; nothing when none waits. Never blocks.
   [[nodiscard]] Result<std::optional<ReceivedMad>> receive();
   /// Readable when receive() has something. Owned by the port.
@@ -73,7 +87,7 @@ class Port {
  private:
   Port() = default;
   void close() noexcept;
-  [[nodiscard]] Result<> post(const MadAddress& to, const mad::Mad& bytes, int timeout_ms);
+  [[nodiscard]] Result<> hand_over(const MadAddress& to, const mad::Mad& bytes, int timeout_ms);
   [[nodiscard]] int read_into(std::size_t capacity, int& length);
 
   const Ops* ops_ = nullptr;

@@ -158,7 +158,7 @@ void SaNotices::handle_report(const ReceivedMad& received, const mad::SaMad& sa)
   mad::Mad bytes;
   mad::serialize(answer, bytes);
   // An answer that is lost brings the report again.
-  static_cast<void>(port_->respond(received.from, bytes));
+  static_cast<void>(port_->send_once(received.from, bytes));
   notices_.push_back(*notice);
 }
 

@@ -25,6 +25,7 @@ using softhca::UmadHeader;
 using std::chrono::milliseconds;
 
 constexpr std::uint8_t kSa = 3;
+constexpr std::uint8_t kCm = 7;
 constexpr std::uint16_t kNodeRecord = 0x11;
 constexpr std::size_t kSaHeader = 56;
 
@@ -73,7 +74,7 @@ class Gsi : public ::testing::Test {
     sessions_.emplace(id, std::move(session));
     softhca::AgentRequest request;
     request.mgmt_class = want.mgmt_class;
-    request.class_version = want.mgmt_class == kSa ? 2 : 1;
+    request.class_version = want.mgmt_class == kSa || want.mgmt_class == kCm ? 2 : 1;
     request.rmpp_version = want.rmpp ? 1 : 0;
     request.user_rmpp = want.user_rmpp ? 1 : 0;
     request.method_mask[0] = want.methods;
@@ -101,6 +102,7 @@ class Gsi : public ::testing::Test {
             std::uint32_t timeout_ms = 0, std::uint32_t retries = 0) {
     UmadHeader header;
     header.agent_id = from.agent;
+    header.qpn = htonl(1);
     header.lid = htons(lid);
     header.timeout_ms = timeout_ms;
     header.retries = retries;
@@ -313,6 +315,119 @@ TEST_F(Gsi, AProcessThatEndsLeavesNothing) {
   sessions_.erase(id);
   pass(milliseconds(60000));
   EXPECT_EQ(gsi_->deadline(), std::nullopt);
+}
+
+/// A CM message's header: every one is of method Send, answers too.
+std::vector<std::uint8_t> cm_message(std::uint64_t tid, std::uint8_t attribute) {
+  std::vector<std::uint8_t> bytes(256);
+  bytes[0] = 1;
+  bytes[1] = kCm;
+  bytes[2] = 2;
+  bytes[3] = 3;
+  softhca::put32(bytes, 8, static_cast<std::uint32_t>(tid >> 32));
+  softhca::put32(bytes, 12, static_cast<std::uint32_t>(tid));
+  bytes[17] = attribute;
+  return bytes;
+}
+
+constexpr std::uint64_t kSendMethod = std::uint64_t{1} << 3;
+
+TEST_F(Gsi, MessagesOfTheCmGoToWhoHasTheClass) {
+  const auto active = process({0, kCm, kSendMethod, false});
+  const auto passive = process({1, kCm, kSendMethod, false});
+  const auto bystander = process({1});
+  send(*active, 2, cm_message(0x1111111122222222, 0x10));
+  const auto request = receive(*passive);
+  ASSERT_TRUE(request);
+  EXPECT_FALSE(receive(*bystander));
+  EXPECT_EQ(ntohs(request->header.lid), 1);
+  EXPECT_EQ(ntohl(request->header.qpn), 1U);
+  EXPECT_EQ(request->header.status, 0U);
+  ASSERT_EQ(request->data.size(), 256U);
+  // As the kernel, for it takes all messages without a response bit for requests.
+  EXPECT_EQ(softhca::get32(request->data, 8), active->session->agents()[active->agent].tid_high);
+  EXPECT_EQ(softhca::get32(request->data, 12), 0x22222222U);
+
+  auto answer = cm_message(0, 0x13);
+  std::copy_n(request->data.begin() + 8, 8, answer.begin() + 8);
+  send(*passive, 1, answer);
+  const auto reply = receive(*active);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(softhca::get32(reply->data, 8), passive->session->agents()[passive->agent].tid_high)
+      << "answers too";
+  EXPECT_EQ(softhca::get32(reply->data, 12), 0x22222222U);
+  pass(milliseconds(60000));
+  EXPECT_FALSE(receive(*active)) << "nothing comes back of what was sent without a timeout";
+  EXPECT_EQ(counters_->value(0, Counter::CmReq), 1U);
+  EXPECT_EQ(counters_->value(1, Counter::CmRep), 1U);
+}
+
+TEST_F(Gsi, OneAgentOfAPortHasTheMethodsOfAClass) {
+  auto first = process({0, kCm, kSendMethod, false});
+  const auto sender = process({0, kCm, 0, false});  // may send, and hears nothing
+  const auto elsewhere = process({1, kCm, kSendMethod, false});
+  softhca::AgentRequest request;
+  request.mgmt_class = kCm;
+  request.class_version = 2;
+  request.method_mask[0] = kSendMethod;
+  std::uint32_t agent = 0;
+  EXPECT_EQ(softhca::register_agent(sessions_, *sender->session, request, agent), EINVAL);
+  const std::uint64_t id = first->session->id();
+  gsi_->forget_session(id);
+  sessions_.erase(id);
+  EXPECT_EQ(softhca::register_agent(sessions_, *sender->session, request, agent), 0)
+      << "who ends gives it back";
+}
+
+TEST_F(Gsi, AGrhIsForThePortThatHasItsGid) {
+  const auto active = process({0, kCm, kSendMethod, false});
+  const auto passive = process({1, kCm, kSendMethod, false});
+  softhca::PortRecord& there = fabric_->model().ports[1];
+  there.gid_count = 2;
+  there.gids[1] = there.gids[0];
+  there.gids[1][15] ^= 0x55;
+  ASSERT_TRUE(fabric_->publish());
+  UmadHeader header;
+  header.agent_id = active->agent;
+  header.qpn = htonl(1);
+  header.lid = htons(2);
+  header.grh_present = 1;
+  header.hop_limit = 7;
+  header.traffic_class = 0x22;
+  header.flow_label = htonl(0x54321);
+  const auto heard = [&](const softhca::Gid& gid) {
+    header.gid = gid;
+    gsi_->handle_send(*active->session, header, cm_message(1, 0x10), now_);
+    gsi_->handle_time(now_);
+    return receive(*passive);
+  };
+  for (std::uint8_t index = 0; index < 2; ++index) {
+    const auto got = heard(there.gids[index]);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->header.grh_present, 1);
+    EXPECT_EQ(got->header.gid_index, index) << "which of its own was meant";
+    EXPECT_EQ(got->header.gid, fabric_->model().ports[0].gids[0]) << "who sent it";
+    EXPECT_EQ(got->header.hop_limit, 7);
+    EXPECT_EQ(got->header.traffic_class, 0x22);
+    EXPECT_EQ(ntohl(got->header.flow_label), 0x54321U);
+  }
+  auto strange = there.gids[0];
+  strange[0] ^= 1;
+  EXPECT_FALSE(heard(strange)) << "the LID alone is not enough";
+}
+
+TEST_F(Gsi, AgentsAreBehindQp1Alone) {
+  const auto active = process({0, kCm, kSendMethod, false});
+  const auto passive = process({1, kCm, kSendMethod, false});
+  UmadHeader header;
+  header.agent_id = active->agent;
+  header.lid = htons(2);
+  for (const std::uint32_t qpn : {0U, 2U, 0x48U}) {
+    header.qpn = htonl(qpn);
+    gsi_->handle_send(*active->session, header, cm_message(1, 0x10), now_);
+    gsi_->handle_time(now_);
+    EXPECT_FALSE(receive(*passive)) << qpn;
+  }
 }
 
 TEST_F(Gsi, FaultsHitWhatTheyName) {

@@ -35,6 +35,8 @@ class FakeUmad {
     /// Follows `bytes`, whatever `size` says: an answer of several segments.
     std::vector<std::uint8_t> rest;
     std::uint16_t from_lid = 0;
+    /// The rest of where it came from; its LID is not used.
+    ib_mad_addr_t from{};
   };
 
   FakeUmad() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { current = this; }
@@ -109,6 +111,8 @@ class FakeUmad {
   int register_error = 0;
   int send_error = 0;
   int receive_error = 0;
+  /// The next sends that fail as one of a transaction id that is on its way already.
+  int sends_refused = 0;
   std::string opened;
   int registered_class = 0;
   int registered_version = 0;
@@ -138,7 +142,9 @@ class FakeUmad {
   }
   static int register_agent(int, int mgmt_class, int version, std::uint8_t, long* methods) {
     if (current->register_error != 0) {
-      return -current->register_error;
+      // Whatever the reason, as the library does.
+      errno = current->register_error;
+      return -EPERM;
     }
     current->registered_class = mgmt_class;
     current->registered_version = version;
@@ -153,7 +159,13 @@ class FakeUmad {
   static int get_fd(int) { return current->fd_; }
   static int send(int, int agent, void* umad, int length, int timeout_ms, int retries) {
     if (current->send_error != 0) {
-      return -current->send_error;
+      errno = current->send_error;
+      return -EIO;
+    }
+    if (current->sends_refused > 0) {
+      --current->sends_refused;
+      errno = EINVAL;
+      return -EIO;
     }
     if (agent != 3 || length != static_cast<int>(mad::kMadSize)) {
       return -EINVAL;
@@ -182,6 +194,7 @@ class FakeUmad {
     }
     current->waiting.pop_front();
     static_cast<ib_user_mad*>(umad)->status = static_cast<std::uint32_t>(next.status);
+    *umad_get_mad_addr(umad) = next.from;
     umad_get_mad_addr(umad)->lid = htons(next.from_lid);
     auto* const to = static_cast<std::uint8_t*>(umad_get_mad(umad));
     const std::size_t whole = static_cast<std::size_t>(next.size);

@@ -2,13 +2,6 @@
 #include "cm/driver/ud_carrier.hpp"
 
 namespace wireup::cm {
-namespace {
-
-/// Of answers to a message that came with a GRH: its own hop limit has been counted down on the
-/// way, so the largest is taken.
-constexpr std::uint8_t kAnswerHopLimit = 0xFF;
-
-}  // namespace
 
 Result<UdCarrier> UdCarrier::open(const verbs::Device& device, const Options& options) {
   verbs::UdEndpoint::Options endpoint_options;
@@ -84,7 +77,7 @@ Address UdCarrier::source_of(const verbs::UdDatagram& datagram) noexcept {
   if (datagram.has_grh) {
     from.dgid = datagram.sgid;
     from.flow_label = datagram.flow_label;
-    from.hop_limit = kAnswerHopLimit;
+    from.hop_limit = Address::kAnswerHopLimit;
     from.traffic_class = datagram.traffic_class;
   }
   return from;

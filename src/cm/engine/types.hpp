@@ -19,7 +19,15 @@ namespace wireup::cm {
 /// Where a CM message goes to, or how to answer the one that came. A carrier turns it into an
 /// address handle; ids are in host byte order. The fields after has_grh count only with it.
 struct Address {
+  /// The carrier's own P_Key.
+  static constexpr std::uint16_t kCarriersPKey = 0xFFFF;
+  /// For answers: the largest, since the GRH's own limit was counted down on the way here.
+  static constexpr std::uint8_t kAnswerHopLimit = 0xFF;
+
   Lid dlid;
+  /// Over QP1: where the port's table has the P_Key that a message came with and is answered with.
+  /// A UD queue pair has one P_Key.
+  std::uint16_t pkey_index = kCarriersPKey;
   Qpn qpn;
   Sl sl;
   /// IBA rate code; 0 = the port's own.

@@ -81,6 +81,10 @@ class Background:
                 self._process.wait()
         self._file.close()
 
+    def terminate(self) -> None:
+        """Asks it to end; what it says then can still be read."""
+        self._process.terminate()
+
     def ended(self) -> bool:
         return self._process.poll() is not None
 

@@ -115,17 +115,17 @@ Result<Port> Port::open(const Options& options, const Ops& ops) {
             : ""));
   }
   std::array<long, kMethods / (8 * sizeof(long))> methods{};
-  if (options.unsolicited.has_value()) {
-    const auto method = static_cast<unsigned>(*options.unsolicited);
-    methods.at(method / (8 * sizeof(long))) = 1L << method % (8 * sizeof(long));
+  for (const mad::Method each : options.unsolicited) {
+    const auto method = static_cast<unsigned>(each);
+    methods.at(method / (8 * sizeof(long))) |= 1L << method % (8 * sizeof(long));
   }
   errno = 0;
   port.agent_id_ = ops.register_agent(port.port_id_, static_cast<int>(options.mgmt_class),
                                       options.class_version, options.rmpp_version,
-                                      options.unsolicited.has_value() ? methods.data() : nullptr);
+                                      options.unsolicited.empty() ? nullptr : methods.data());
   if (port.agent_id_ < 0) {
     const int error = kernels_error(port.agent_id_);
-    return fail(Error::system(kind_of_refusal(error, options.unsolicited.has_value()), error,
+    return fail(Error::system(kind_of_refusal(error, !options.unsolicited.empty()), error,
                               "registering for management class 0x%02x on %s port %u",
                               static_cast<unsigned>(options.mgmt_class), options.device.c_str(),
                               options.port));

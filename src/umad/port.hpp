@@ -55,14 +55,14 @@ class Port {
     std::uint8_t class_version = 2;
     /// 1 where the class knows segmented answers (the SA), else 0.
     std::uint8_t rmpp_version = 1;
-    /// A method to receive without having asked for it: one agent of a port can have it.
-    std::optional<mad::Method> unsolicited;
+    /// Methods to receive without having asked: one agent of a port can have each of a class.
+    std::vector<mad::Method> unsolicited;
     /// Bytes of the longest answer that is taken.
     std::size_t largest = mad::kMadSize;
   };
   /// Errors name device and port. Errc::NoPermission: the MAD device file may not be opened.
   /// Errc::NoDevice: there is no such device or port. Errc::Busy: another agent of the port, which
-  /// may be the kernel's own, has the unsolicited method. Errc::NoResources: no agent could be
+  /// may be the kernel's own, has an unsolicited method. Errc::NoResources: no agent could be
   /// made.
   [[nodiscard]] static Result<Port> open(const Options& options, const Ops& ops = system_ops());
 

@@ -72,7 +72,7 @@ void SaNotices::subscribe(Instant now) {
                             .mgmt_class = mad::MgmtClass::SubnAdm,
                             .class_version = mad::kSaClassVersion,
                             .rmpp_version = 0,
-                            .unsolicited = mad::Method::Report,
+                            .unsolicited = {mad::Method::Report},
                             .largest = mad::kMadSize},
                            *ops_);
     if (!port) {

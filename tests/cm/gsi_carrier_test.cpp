@@ -80,13 +80,13 @@ class GsiCarrierTest : public testing::Test {
   FakeUmad fake_;
 };
 
-TEST_F(GsiCarrierTest, RegistersForUnaskedSendsOfTheClass) {
+TEST_F(GsiCarrierTest, RegistersForWhatComesUnasked) {
   {
     const GsiCarrier carrier = open();
     EXPECT_EQ(fake_.opened, "mlx5_0:2");
     EXPECT_EQ(fake_.registered_class, 0x07);
     EXPECT_EQ(fake_.registered_version, 2);
-    EXPECT_EQ(fake_.registered_methods, 1U << 3) << "method Send, and no other";
+    EXPECT_EQ(fake_.registered_methods, 1U << 3 | 1U << 1) << "Send and Get, and no other";
     EXPECT_EQ(carrier.qpn(), Qpn(1));
     EXPECT_FALSE(is_readable(carrier.fd(), 0));
   }

@@ -58,7 +58,8 @@ Result<GsiCarrier> GsiCarrier::open(const Options& options, const umad::Ops& ops
   port_options.mgmt_class = mad::MgmtClass::CommMgt;
   port_options.class_version = mad::kCmClassVersion;
   port_options.rmpp_version = 0;
-  port_options.unsolicited = mad::Method::Send;
+  // All of CM, and the question for the ClassPortInfo.
+  port_options.unsolicited = {mad::Method::Send, mad::Method::Get};
   auto port = umad::Port::open(port_options, ops);
   if (!port) {
     return fail(port.error().is(Errc::Busy) ? class_is_taken(options, port.error()) : port.error());

@@ -55,6 +55,8 @@ class Settings {
   [[nodiscard]] std::string service_socket() const { return value(Id::ServiceSocket).text; }
   /// A level of spdlog by its name, but "warn" and "error" for "warning" and "err".
   [[nodiscard]] const std::string& log_level() const noexcept { return value(Id::LogLevel).text; }
+  /// As cm::capture_file() takes it; empty: not set.
+  [[nodiscard]] const std::string& cm_capture() const noexcept { return value(Id::CmCapture).text; }
 
   friend bool operator==(const Settings&, const Settings&) noexcept = default;
 

@@ -34,6 +34,10 @@ constexpr std::array<Spec, kCount> kTable{{
      "/run/ibacm-unix.sock", "where the node's ACM service and its clients meet"},
     {Id::LogLevel, "log_level", "WIREUP_LOG", Kind::Word, "info",
      "how much the service writes to its log", "off error warn info debug trace"},
+    {Id::CmCapture, "cm_capture", "WIREUP_CM_CAPTURE", Kind::Path, "",
+     "where to write the CM messages sent and received, for tshark; %r is the rank, %p the "
+     "process, "
+     "%h the host; not set: nowhere"},
 }};
 
 constexpr bool is_in_order() noexcept {

@@ -24,8 +24,9 @@ enum class Id : std::uint8_t {
   CacheEntries,
   ServiceSocket,
   LogLevel,
+  CmCapture,
 };
-inline constexpr std::size_t kCount = 10;
+inline constexpr std::size_t kCount = 11;
 
 /// What a value looks like.
 enum class Kind : std::uint8_t {

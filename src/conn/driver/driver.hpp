@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cm/driver/capture.hpp"
 #include "cm/driver/ud_carrier.hpp"
 #include "conn/driver/options.hpp"
 #include "conn/driver/path_source.hpp"
@@ -160,6 +161,7 @@ class Driver {
 
   Driver(Parts parts, const Options& options) noexcept;
   [[nodiscard]] Result<> make_endpoint();
+  [[nodiscard]] Result<> open_capture();
   [[nodiscard]] Result<> publish_card();
   [[nodiscard]] Result<> watch_all();
   [[nodiscard]] Result<> start_helper();
@@ -222,6 +224,7 @@ class Driver {
   verbs::Cq send_cq_;
   verbs::Cq receive_cq_;
   std::optional<cm::UdCarrier> carrier_;
+  std::optional<cm::Capture> capture_;
   std::optional<QpTable> qps_;
   std::optional<Engine> engine_;
   Waker waker_;

@@ -83,6 +83,9 @@ Result<> Driver::make_endpoint() {
     return fail(carrier.error());
   }
   carrier_.emplace(std::move(*carrier));
+  if (auto done = open_capture(); !done) {
+    return done;
+  }
 
   QpTable::Options qp_options;
   qp_options.qp.send_depth = options_.send_depth;
@@ -128,6 +131,26 @@ Result<> Driver::make_endpoint() {
   // The first connect shall find a queue pair.
   while (qps_->make_spare()) {
   }
+  return {};
+}
+
+Result<> Driver::open_capture() {
+  if (options_.cm_capture.empty()) {
+    return {};
+  }
+  const verbs::PortInfo& port = parts_.port.info;
+  auto capture = cm::Capture::open(options_.cm_capture, {.port = port.name().data(),
+                                                         .lid = port.lid,
+                                                         .gid = port.gid,
+                                                         .pkey = pkey_,
+                                                         .qpn = carrier_->qpn(),
+                                                         .qkey = job_qkey(job_.id().job),
+                                                         .rank = job_.id().rank,
+                                                         .job_size = job_.size});
+  if (!capture) {
+    return fail(capture.error());
+  }
+  capture_.emplace(std::move(*capture));
   return {};
 }
 

@@ -125,6 +125,9 @@ Result<bool> Driver::look_around(Sleep sleep, Instant now) {
 Result<bool> Driver::take_datagrams(Instant now) {
   const auto taken = carrier_->poll(
       [this, now](const cm::Address& from, std::span<const std::uint8_t> bytes) {
+        if (capture_.has_value()) {
+          capture_->received(from, bytes);
+        }
         engine_->handle_mad(from, bytes, now);
       },
       kDatagramsPerRound);
@@ -167,6 +170,9 @@ void Driver::pump(Instant now) {
       any = true;
     }
     while (auto transmit = engine_->poll_transmit()) {
+      if (capture_.has_value()) {
+        capture_->sent(*transmit);
+      }
       // What cannot be sent now is repeated by the engine's timers like what was lost.
       static_cast<void>(carrier_->send(*transmit));
       any = true;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
@@ -28,6 +29,8 @@ struct Options {
   Duration accept_timeout = std::chrono::seconds(30);
   /// Where no path can be found, make one from the peer's card (card_path.hpp).
   bool card_paths = true;
+  /// Where CM messages are captured (cm::capture_file()); empty: nowhere.
+  std::string cm_capture;
   /// Make progress in a thread of our own, named "wireup-progress".
   bool helper_thread = false;
 };

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rdmacm/kernel_paths.hpp"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <infiniband/ib.h>
-#include <netinet/in.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -14,36 +8,22 @@
 #include <map>
 #include <utility>
 
+#include "rdmacm/channel.hpp"
 #include "rdmacm/ops.hpp"
 #include "rdmacm/route_record.hpp"
+#include "rdmacm/socket_address.hpp"
 
 namespace wireup::rdmacm {
 namespace {
 
 constexpr int kEventsPerTurn = 256;
 
-union Address {
-  sockaddr any;
-  sockaddr_in ipv4;
-  sockaddr_in6 ipv6;
-  sockaddr_ib ib;
-};
-
-void put_ib(Address& to, const Gid& gid, PKey pkey, ServiceId service) noexcept {
-  to.ib.sib_family = AF_IB;
-  to.ib.sib_pkey = htons(pkey.value());
-  std::copy(gid.bytes().begin(), gid.bytes().end(), to.ib.sib_addr.sib_raw);
-  // The service is compared as a whole.
-  to.ib.sib_sid = htobe64(service.value());
-  to.ib.sib_sid_mask = ~__be64{0};
-}
-
 /// A question as rdma_resolve_addr() wants it. The kernel finds the source of an IP address by
 /// its routes.
 struct Ends {
   rdma_port_space space = RDMA_PS_UDP;
-  Address destination{};
-  std::optional<Address> source;
+  SocketAddress destination{};
+  std::optional<SocketAddress> source;
 };
 
 std::optional<Ends> ends_of(const KernelPaths::Options& options, const mad::AcmAddress& destination,
@@ -60,8 +40,8 @@ std::optional<Ends> ends_of(const KernelPaths::Options& options, const mad::AcmA
       return ends;
     case mad::AcmAddressType::Gid:
       ends.space = RDMA_PS_IB;
-      put_ib(ends.destination, *destination.as_gid(), options.pkey, service);
-      put_ib(ends.source.emplace(), options.sgid, options.pkey, ServiceId());
+      ends.destination = to_destination(IbAddress{*destination.as_gid(), options.pkey, service});
+      ends.source = to_source(IbAddress{options.sgid, options.pkey, ServiceId()});
       return ends;
     case mad::AcmAddressType::Name:
     case mad::AcmAddressType::Lid:
@@ -86,20 +66,18 @@ struct KernelPaths::State {
   };
 
   Options options;
-  const Ops* ops = nullptr;
-  rdma_event_channel* channel = nullptr;
+  Channel channel;
+  const Ops* ops;
   std::map<rdma_cm_id*, Question> questions;
   std::deque<Answer> answers;
 
-  State() = default;
+  State(const Options& with, Channel on)
+      : options(with), channel(std::move(on)), ops(&channel.ops()) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
     while (!questions.empty()) {
       drop(questions.begin());
-    }
-    if (channel != nullptr) {
-      ops->destroy_event_channel(channel);
     }
   }
 
@@ -118,36 +96,11 @@ struct KernelPaths::State {
 };
 
 Result<KernelPaths> KernelPaths::open(const Options& options, const Ops* ops) {
-  if (access(options.device.c_str(), F_OK) != 0) {
-    return fail(Error::make(Errc::Unsupported,
-                            "the kernel here has no rdma_cm: there is no %s (module rdma_ucm)",
-                            options.device.c_str()));
+  auto channel = Channel::open(options.device.c_str(), ops);
+  if (!channel) {
+    return fail(channel.error());
   }
-  if (ops == nullptr) {
-    auto library = load_library();
-    if (!library) {
-      return fail(library.error());
-    }
-    ops = *library;
-  }
-  auto state = std::make_unique<State>();
-  state->options = options;
-  state->ops = ops;
-  state->channel = ops->create_event_channel();
-  if (state->channel == nullptr) {
-    const int error = errno;
-    const Errc kind = error == EACCES || error == EPERM    ? Errc::NoPermission
-                      : error == ENODEV || error == ENOENT ? Errc::Unsupported
-                                                           : Errc::NoResources;
-    return fail(Error::system(kind, error, "opening the kernel's connection manager (%s)",
-                              options.device.c_str()));
-  }
-  const int flags = fcntl(state->channel->fd, F_GETFL);
-  if (flags < 0 || fcntl(state->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return fail(Error::system(Errc::NoResources, errno,
-                              "making the kernel's connection manager non-blocking"));
-  }
-  return KernelPaths(std::move(state));
+  return KernelPaths(std::make_unique<State>(options, std::move(*channel)));
 }
 
 KernelPaths::KernelPaths(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -166,7 +119,7 @@ void KernelPaths::ask(QuestionId id, const mad::AcmAddress& destination, Service
     return;
   }
   rdma_cm_id* cm_id = nullptr;
-  if (state_->ops->create_id(state_->channel, &cm_id, nullptr, ends->space) != 0) {
+  if (state_->ops->create_id(state_->channel.get(), &cm_id, nullptr, ends->space) != 0) {
     state_->answers.push_back(
         {id, fail(Error::system(Errc::NoResources, errno, "making an id of librdmacm"))});
     return;
@@ -192,7 +145,7 @@ Result<> KernelPaths::State::start(rdma_cm_id* id, const Ends& ends, Instant dea
 void KernelPaths::progress(Instant now) {
   for (int i = 0; i < kEventsPerTurn; ++i) {
     rdma_cm_event* event = nullptr;
-    if (state_->ops->get_cm_event(state_->channel, &event) != 0) {
+    if (state_->ops->get_cm_event(state_->channel.get(), &event) != 0) {
       if (errno == EINTR) {
         continue;
       }
@@ -264,7 +217,7 @@ std::optional<KernelPaths::Answer> KernelPaths::poll_answer() {
 }
 
 int KernelPaths::fd() const noexcept {
-  return state_->channel->fd;
+  return state_->channel.fd();
 }
 
 std::optional<Instant> KernelPaths::poll_timeout() const {

@@ -11,13 +11,11 @@
 #include "base/time.hpp"
 #include "mad/acm.hpp"
 #include "mad/path_record.hpp"
+#include "rdmacm/cm_values.hpp"
 
 namespace wireup::rdmacm {
 
 struct Ops;
-
-/// Where the kernel's connection manager is found when it is there.
-inline constexpr const char* kKernelCm = "/dev/infiniband/rdma_cm";
 
 /// Path records from the kernel's connection manager, through librdmacm: the kernel finds the
 /// address (rdma_resolve_addr) and asks the SA for the path (rdma_resolve_route) on behalf of a

@@ -25,9 +25,19 @@ Result<Ops> load() {
       !take(library, "rdma_resolve_addr", ops.resolve_addr) ||
       !take(library, "rdma_resolve_route", ops.resolve_route) ||
       !take(library, "rdma_get_cm_event", ops.get_cm_event) ||
-      !take(library, "rdma_ack_cm_event", ops.ack_cm_event)) {
-    return fail(
-        Error::make(Errc::Unsupported, "the kernel's paths need %s: install librdmacm1", kLibrary));
+      !take(library, "rdma_ack_cm_event", ops.ack_cm_event) ||
+      !take(library, "rdma_bind_addr", ops.bind_addr) ||
+      !take(library, "rdma_listen", ops.listen) ||
+      !take(library, "rdma_set_option", ops.set_option) ||
+      !take(library, "rdma_connect", ops.connect) || !take(library, "rdma_accept", ops.accept) ||
+      !take(library, "rdma_establish", ops.establish) ||
+      !take(library, "rdma_reject", ops.reject) ||
+      !take(library, "rdma_reject_ece", ops.reject_ece) ||
+      !take(library, "rdma_notify", ops.notify) ||
+      !take(library, "rdma_disconnect", ops.disconnect)) {
+    return fail(Error::make(Errc::Unsupported,
+                            "the kernel's connection manager needs %s: install librdmacm1",
+                            kLibrary));
   }
   return ops;
 }

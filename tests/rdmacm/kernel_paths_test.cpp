@@ -232,6 +232,9 @@ TEST_F(KernelPathsTest, AddressThenRouteThenTheRecord) {
   ASSERT_EQ(cm_.source.size(), sizeof(from));
   std::memcpy(&from, cm_.source.data(), sizeof(from));
   EXPECT_EQ(std::memcmp(from.sib_addr.sib_raw, own().bytes().data(), Gid::kSize), 0);
+  // The kernel binds the source to a port space and refuses what is in none.
+  EXPECT_EQ(be64toh(from.sib_sid), 0x00000000013F0000U);
+  EXPECT_EQ(be64toh(from.sib_sid_mask), 0xFFFFFFFFFFFF0000U);
 
   now_ += seconds(2);
   happens(RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -374,6 +377,7 @@ TEST(KernelLibrary, IsThereWithItsCalls) {
   const auto library = load_library();
   ASSERT_TRUE(library.has_value()) << library.error().what();
   EXPECT_NE((*library)->resolve_route, nullptr);
+  EXPECT_NE((*library)->disconnect, nullptr);
   EXPECT_EQ(*library, *load_library());
 }
 

@@ -10,6 +10,10 @@
 namespace wireup::conn {
 namespace {
 
+/// What an MRA asks of a peer whose REQ came again while its connection waits here for a queue pair
+/// or a path: 4.096 us * 2^18, a second.
+constexpr IbTimeout kPatience{18};
+
 cm::Config with_identity(const Config& config) {
   cm::Config result = config.cm;
   const auto bytes = serialize(Identity{config.self, 0, config.incarnation});
@@ -42,7 +46,9 @@ std::string_view step_name(Step step) noexcept {
 
 Engine::Engine(const Config& config, Rng rng)
     : config_(config), rng_(rng), cm_(with_identity(config), Rng(rng_.next())) {
-  cm_.listen(config_.service_id);
+  cm::Policy policy;
+  policy.patience = kPatience;
+  cm_.listen(config_.service_id, policy);
 }
 
 Result<> Engine::connect(PeerId peer, Instant deadline, Instant now) {

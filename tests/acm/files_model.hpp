@@ -67,7 +67,10 @@ inline std::size_t check_any_text(std::string_view text) {
 
   const auto hosts = parse_hosts(text, file);
   check_problems(hosts.problems, file);
-  std::string again;
+  // What was a name in the middle of a file may begin with a byte order mark, which at the file's
+  // beginning is none of the text: an empty line comes first.
+  const std::string beginning = "\n";
+  std::string again = beginning;
   for (const HostEntry& host : hosts.value) {
     again += word_of(host.address) + " " + to_text(host.gid).data() + "\n";
   }
@@ -76,7 +79,7 @@ inline std::size_t check_any_text(std::string_view text) {
 
   const auto addresses = parse_port_addresses(text, file, IpAddresses::Allowed);
   check_problems(addresses.problems, file);
-  again.clear();
+  again = beginning;
   for (const PortAddress& address : addresses.value) {
     std::array<char, 8> pkey{"default"};
     if (address.pkey.has_value()) {

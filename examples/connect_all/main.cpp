@@ -267,6 +267,7 @@ bool gather_and_report(wireup::Context& context, const std::vector<EndRecord>& e
   MPI_Reduce(counts, sums, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
   job.retransmits = sums[0];
   job.crossed = sums[1];
+  job.carrier = context.carrier();
   const int bytes = static_cast<int>(ends.size() * sizeof(EndRecord));
   MPI_Gather(ends.data(), bytes, MPI_BYTE, job.ends.data(), bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
 

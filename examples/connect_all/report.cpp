@@ -20,6 +20,18 @@ double percentile_us(const std::vector<std::uint64_t>& sorted_ns, std::size_t pe
   return static_cast<double>(sorted_ns[index]) / 1000.0;
 }
 
+/// A text as JSON has it.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+    }
+    result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return result + '"';
+}
+
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", value);
@@ -70,6 +82,7 @@ Report make_report(const JobRecord& job) {
                 ",\n  \"failed\": " + std::to_string(report.failed) +
                 ",\n  \"verified\": " + (report.verified ? "true" : "false") +
                 ",\n  \"path_sources\": {" + paths + "}" +
+                ",\n  \"cm_carrier\": " + quoted(job.carrier) +
                 ",\n  \"cm_retransmits\": " + std::to_string(job.retransmits) +
                 ",\n  \"crossed\": " + std::to_string(job.crossed) +
                 ",\n  \"phases_ms\": {\"open\": " + number(job.phases_ms[0]) +

@@ -28,6 +28,8 @@ struct JobRecord {
   std::uint32_t hosts = 0;
   std::uint64_t retransmits = 0;
   std::uint64_t crossed = 0;
+  /// What carries rank 0's CM messages, and why.
+  std::string carrier;
   /// Of rank 0: opening the context, connecting with the exchange of messages, disconnecting.
   std::array<double, 3> phases_ms{};
   std::vector<EndRecord> ends;

@@ -421,6 +421,11 @@ WIREUP_API wireup_status_t wireup_peer_qp(wireup_context_t* context, const wireu
 WIREUP_API wireup_status_t wireup_peer_info(wireup_context_t* context, const wireup_peer_t* peer,
                                             wireup_peer_info_t* info);
 
+/** What carries the connection manager's messages, and why it was chosen: "ud: a UD queue pair of
+ * our own (0x000123), the first choice: it needs no privilege". For people; owned by the context,
+ * "" when it is NULL. WIREUP_CM_CARRIER forces another one. */
+WIREUP_API const char* wireup_context_carrier(const wireup_context_t* context);
+
 /** Objects that all queue pairs of the context share; owned by it, NULL when `context` is NULL. The
  * completion queues are for the user alone: wireup never polls them. */
 WIREUP_API struct ibv_context* wireup_context_verbs(const wireup_context_t* context);

@@ -207,6 +207,7 @@ class Context {
     return stats;
   }
 
+  const char* carrier() const noexcept { return wireup_context_carrier(raw_); }
   ibv_context* verbs() const noexcept { return wireup_context_verbs(raw_); }
   ibv_pd* pd() const noexcept { return wireup_context_pd(raw_); }
   ibv_cq* send_cq() const noexcept { return wireup_context_send_cq(raw_); }

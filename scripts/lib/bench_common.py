@@ -31,9 +31,13 @@ class Fabric:
 
     def measure(self, words: list[str], ranks: int, key: str) -> float:
         """Runs an MPI program on `ranks` ranks, one after the other on the hosts; a figure of it."""
+        return float(self.report(words, ranks)[key])
+
+    def report(self, words: list[str], ranks: int) -> dict[str, float]:
+        """As measure(), all figures of it."""
         command = ["timeout", "-k", "5", "120", str(FABRIC_TOOL), "mpirun", "--name", self.name]
         command += ["-n", str(ranks), *words]
-        return float(self._json(command)[key])
+        return self._json(command)
 
     def words(self, host: str, *command: object, seconds: int = 120) -> list[str]:
         """The command line that runs a command on a host, for a limited time."""

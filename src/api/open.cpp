@@ -80,6 +80,8 @@ Result<std::unique_ptr<conn::Driver>> open_driver(const wireup_config_t& config)
   options.rnr_retry_count = config.rnr_retry_count;
   options.accept_timeout = to_duration(config.accept_timeout_ns);
   options.cm_capture = settings->cm_capture();
+  options.carrier = cm::carrier_of(settings->cm_carrier());
+  options.carrier_set_by = settings->value(settings::Id::CmCarrier).place;
   const auto sources = acm::policy_of(settings->path_sources(), settings->sa_bulk());
   options.card_paths = sources.uses(acm::PathOrigin::Card);
   options.helper_thread = (config.flags & WIREUP_FLAG_HELPER_THREAD) != 0;

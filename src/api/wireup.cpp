@@ -222,6 +222,10 @@ wireup_status_t wireup_peer_info(wireup_context_t* context, const wireup_peer_t*
   });
 }
 
+const char* wireup_context_carrier(const wireup_context_t* context) {
+  return context != nullptr ? context->driver->carrier().c_str() : "";
+}
+
 struct ibv_context* wireup_context_verbs(const wireup_context_t* context) {
   return context != nullptr ? context->driver->verbs_context() : nullptr;
 }

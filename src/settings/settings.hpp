@@ -58,6 +58,9 @@ class Settings {
   /// As cm::capture_file() takes it; empty: not set.
   [[nodiscard]] const std::string& cm_capture() const noexcept { return value(Id::CmCapture).text; }
 
+  /// "auto", or the name of a carrier.
+  [[nodiscard]] const std::string& cm_carrier() const noexcept { return value(Id::CmCarrier).text; }
+
   friend bool operator==(const Settings&, const Settings&) noexcept = default;
 
  private:

@@ -38,6 +38,10 @@ constexpr std::array<Spec, kCount> kTable{{
      "where to write the CM messages sent and received, for tshark; %r is the rank, %p the "
      "process, "
      "%h the host; not set: nowhere"},
+    {Id::CmCarrier, "cm_carrier", "WIREUP_CM_CARRIER", Kind::Word, "auto",
+     "what carries the CM's messages: a UD queue pair of the rank's own (ud), or QP1 (gsi), which "
+     "one process of a port can have; auto: the first that can be had",
+     "auto ud gsi"},
 }};
 
 constexpr bool is_in_order() noexcept {

@@ -25,8 +25,9 @@ enum class Id : std::uint8_t {
   ServiceSocket,
   LogLevel,
   CmCapture,
+  CmCarrier,
 };
-inline constexpr std::size_t kCount = 11;
+inline constexpr std::size_t kCount = 12;
 
 /// What a value looks like.
 enum class Kind : std::uint8_t {

@@ -20,6 +20,7 @@ _JOB_KEYS = (
     "failed",
     "verified",
     "path_sources",
+    "cm_carrier",
     "cm_retransmits",
     "connect_us",
 )
@@ -77,6 +78,7 @@ def table(report: Mapping[str, Any]) -> str:
         ("SA path queries", str(report["sa_path_queries"])),
         ("multicasts", str(report["multicasts"])),
         ("CM messages", f"{each} per connection ({', '.join(kinds)})"),
+        ("carried by", str(report["cm_carrier"])),
         ("to disconnect", str(report["cm_disconnect_messages"])),
         ("CM retransmits", str(report["cm_retransmits"])),
         (

@@ -30,7 +30,10 @@ class Demo(unittest.TestCase):
         self.assertLessEqual(report["sa_path_queries"], 2 * hosts, "more than two a node")
         self.assertGreater(report["multicasts"], 0)
         self.assertGreaterEqual(report["cm_messages"], 3 * pairs)
-        self.assertLessEqual(report["cm_messages"], 3 * pairs + report["cm_retransmits"])
+        # Only what was repeated costs more, and is answered by an MRA while the peer is busy.
+        patience = report["cm_messages_by_kind"]["MRA"]
+        self.assertLessEqual(patience, report["cm_retransmits"])
+        self.assertLessEqual(report["cm_messages"] - patience, 3 * pairs + report["cm_retransmits"])
         self.assertGreaterEqual(report["cm_disconnect_messages"], 2 * pairs)
         self.assertEqual(sorted(report["connect_us"]), ["max", "p50", "p99"])
         self.assertIn("OpenSM", report["fabric"]["subnet_manager"])

@@ -43,6 +43,31 @@ class MainJob(unittest.TestCase):
         self.assertLessEqual(times["p50"], times["p99"])
         self.assertLessEqual(times["p99"], times["max"])
 
+    def test_over_qp1(self) -> None:
+        """One rank a host, since one process of a port can have QP1's CM class."""
+        with Fabric("--hosts", 3, name="mainqp1") as fabric:
+            with tempfile.TemporaryDirectory() as folder:
+                report = Path(folder) / "report.json"
+                done = fabric.mpirun(
+                    *("-x", "WIREUP_CM_CARRIER=gsi", "-n", 3, EXAMPLES / "connect_all"),
+                    *("--json", report, "--both"), seconds=120,
+                )
+                self.assertEqual(done.status, 0, done.all)
+                told = json.loads(report.read_text())
+            self.check(told, 3, 3)
+            self.assertRegex(told["cm_carrier"], r"^gsi: .*as WIREUP_CM_CARRIER says$")
+
+    def test_the_carrier_that_is_forced_or_none(self) -> None:
+        """Two ranks of a host cannot both have QP1."""
+        with Fabric("--hosts", 2, name="mainqp1x2") as fabric:
+            done = fabric.mpirun(
+                *("-x", "WIREUP_CM_CARRIER=gsi", "--host", "H1:2", "-n", 2),
+                EXAMPLES / "connect_all", seconds=120,
+            )
+            self.assertNotEqual(done.status, 0, done.all)
+            self.assertIn("softhca0", done.all)
+            self.assertRegex(done.all, r"(?i)class|owns|taken")
+
     def check_paths(self, report: dict, counters: dict, hosts: int) -> None:
         sources = report["path_sources"]
         learned = sources.get("acm_multicast", 0) + sources.get("sa_query", 0)

@@ -124,8 +124,10 @@ class Scan:
             if of_softhca:
                 return "product code does not know softhca"
             if of_src and not target.startswith(
-                    ("base/", "mad/", "settings/", "api/", "acm/client/", "acm/server/")):
-                return "tools may use src/api, src/settings, src/acm/client and src/acm/server only"
+                    ("base/", "mad/", "settings/", "api/", "acm/client/", "acm/server/",
+                     "cm/driver/")):
+                return ("tools may use src/api, src/settings, src/acm/client, src/acm/server and "
+                        "src/cm/driver only")
             return None
         # examples and the adapters
         if of_src or of_softhca:

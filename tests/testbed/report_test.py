@@ -20,6 +20,7 @@ JOB = {
     "failed": 0,
     "verified": True,
     "path_sources": {"local": 24, "acm_multicast": 96},
+    "cm_carrier": "ud: a UD queue pair of our own (0x000123), the first choice",
     "cm_retransmits": 2,
     "connect_us": {"p50": 210.4, "p99": 1234.0, "max": 2_500_000},
 }
@@ -60,6 +61,7 @@ class Report(unittest.TestCase):
             "  SA path queries  1\n"
             "  multicasts       20\n"
             "  CM messages      3.02 per connection (REQ 122, REP 120, RTU 120, REJ 1, MRA 0)\n"
+            "  carried by       ud: a UD queue pair of our own (0x000123), the first choice\n"
             "  to disconnect    241\n"
             "  CM retransmits   2\n"
             "  connect time     p50 210 µs, p99 1.2 ms, max 2.50 s\n"

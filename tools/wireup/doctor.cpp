@@ -15,6 +15,7 @@
 #include "acm/client/service_view.hpp"
 #include "acm/server/service_setup.hpp"
 #include "base/clock.hpp"
+#include "cm/driver/carrier.hpp"
 #include "command.hpp"
 #include "common.hpp"
 #include "doctor_findings.hpp"
@@ -25,6 +26,9 @@ namespace {
 
 /// How long each of the service and the SA may take.
 constexpr Duration kPatience = std::chrono::seconds(5);
+
+/// Of a queue pair that nobody talks to.
+constexpr QKey kQKey{1};
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -48,12 +52,29 @@ void ask_for_itself(PortFinding& port) {
   }
 }
 
+/// Opens what a rank would carry its CM messages with.
+void try_carrier(PortFinding& port, const verbs::Device& device,
+                 const settings::Settings& settings) {
+  cm::Carrier::Options options;
+  options.forced = cm::carrier_of(settings.cm_carrier());
+  options.forced_by = settings.value(settings::Id::CmCarrier).place;
+  options.ud.port = port.info.port;
+  options.ud.qkey = kQKey;
+  options.gsi.device = port.info.device;
+  options.gsi.port = port.info.port;
+  const auto carrier = cm::Carrier::open(device, options);
+  port.carrier = carrier ? carrier->reason() : "none: " + std::string(carrier.error().what());
+}
+
 void look_at_ports(Findings& findings) {
   for (const verbs::PortInfo& info : acm::infiniband_ports()) {
     PortFinding port;
     port.info = info;
     if (const auto opened = acm::open_local_port(info.device, info.port)) {
       port.gids = acm::gids_of(*opened);
+      if (info.active) {
+        try_carrier(port, opened->device, findings.settings.settings);
+      }
     }
     if (auto able = acm::try_subnet(info); !able) {
       port.mad_fault = able.error();

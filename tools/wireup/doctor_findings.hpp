@@ -26,6 +26,8 @@ struct PortFinding {
   std::optional<bool> sa_answers;
   std::optional<Error> sa_fault;
   Duration sa_time{};
+  /// What would carry a rank's CM messages, and why, or why nothing can; empty: not tried.
+  std::string carrier;
 };
 
 /// An endpoint of the node's service, and how it answered for itself.

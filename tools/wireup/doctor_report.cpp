@@ -66,6 +66,8 @@ void add_port(std::string& text, const PortFinding& port) {
   text += fmt::format("    SM LID {} SL {}; SA {}\n", info.sm_lid.value(), info.sm_sl.value(),
                       sa_text(port));
   text += fmt::format("    P_Keys {}\n", pkeys_text(info.pkeys));
+  text += fmt::format("    CM carrier: {}\n",
+                      port.carrier.empty() ? "not tried: the port is not ACTIVE" : port.carrier);
   for (std::size_t i = 0; i < port.gids.size(); ++i) {
     if (!port.gids[i].is_zero()) {
       text += fmt::format("    GID {} {}\n", i, to_text(port.gids[i]).data());
@@ -146,7 +148,8 @@ ordered_json port_json(const PortFinding& port) {
           {"mad_fault", error_json(port.mad_fault)},
           {"sa_answers",
            port.sa_answers.has_value() ? ordered_json(*port.sa_answers) : ordered_json(nullptr)},
-          {"sa_fault", error_json(port.sa_fault)}};
+          {"sa_fault", error_json(port.sa_fault)},
+          {"cm_carrier", port.carrier}};
 }
 
 ordered_json service_json(const Findings& findings) {

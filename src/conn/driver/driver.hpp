@@ -8,13 +8,14 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
 #include "base/result.hpp"
 #include "cm/driver/capture.hpp"
-#include "cm/driver/ud_carrier.hpp"
+#include "cm/driver/carrier.hpp"
 #include "conn/driver/options.hpp"
 #include "conn/driver/path_source.hpp"
 #include "conn/driver/qp_table.hpp"
@@ -133,6 +134,8 @@ class Driver {
   [[nodiscard]] ibv_context* verbs_context() const noexcept { return parts_.port.device.raw(); }
   [[nodiscard]] ibv_pd* pd() const noexcept { return pd_.raw(); }
   [[nodiscard]] ibv_cq* send_cq() const noexcept { return send_cq_.raw(); }
+  /// What carries the CM's messages and why; constant for life.
+  [[nodiscard]] const std::string& carrier() const noexcept { return carrier_->reason(); }
   [[nodiscard]] ibv_cq* receive_cq() const noexcept { return receive_cq_.raw(); }
 
  private:
@@ -223,7 +226,7 @@ class Driver {
   verbs::Pd pd_;
   verbs::Cq send_cq_;
   verbs::Cq receive_cq_;
-  std::optional<cm::UdCarrier> carrier_;
+  std::optional<cm::Carrier> carrier_;
   std::optional<cm::Capture> capture_;
   std::optional<QpTable> qps_;
   std::optional<Engine> engine_;

@@ -74,11 +74,16 @@ Result<> Driver::make_endpoint() {
   }
   receive_cq_ = std::move(*receive_cq);
 
-  cm::UdCarrier::Options carrier_options;
-  carrier_options.port = port.port;
-  carrier_options.pkey_index = pkey_index_;
-  carrier_options.qkey = job_qkey(job_.id().job);
-  auto carrier = cm::UdCarrier::open(device, carrier_options);
+  cm::Carrier::Options carrier_options;
+  carrier_options.forced = options_.carrier;
+  carrier_options.forced_by = options_.carrier_set_by;
+  carrier_options.ud.port = port.port;
+  carrier_options.ud.pkey_index = pkey_index_;
+  carrier_options.ud.qkey = job_qkey(job_.id().job);
+  carrier_options.gsi.device = device.name();
+  carrier_options.gsi.port = port.port;
+  carrier_options.gsi.pkey_index = pkey_index_;
+  auto carrier = cm::Carrier::open(device, carrier_options);
   if (!carrier) {
     return fail(carrier.error());
   }

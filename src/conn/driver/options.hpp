@@ -9,6 +9,7 @@
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "cm/driver/carrier.hpp"
 #include "verbs/port_info.hpp"
 
 namespace wireup::conn {
@@ -31,6 +32,9 @@ struct Options {
   bool card_paths = true;
   /// Where CM messages are captured (cm::capture_file()); empty: nowhere.
   std::string cm_capture;
+  /// What carries the CM's messages; nothing: the first that can be had. Who says so, for people.
+  std::optional<cm::CarrierKind> carrier = {};
+  std::string carrier_set_by = {};
   /// Make progress in a thread of our own, named "wireup-progress".
   bool helper_thread = false;
 };

@@ -68,6 +68,16 @@ class MainJob(unittest.TestCase):
             self.assertIn("softhca0", done.all)
             self.assertRegex(done.all, r"(?i)class|owns|taken")
 
+    def test_ranks_with_different_carriers_say_so(self) -> None:
+        with Fabric("--hosts", 2, name="mainqp1mix") as fabric:
+            program = [EXAMPLES / "connect_all", "--both"]
+            done = fabric.mpirun(
+                *("-n", 1, "-x", "WIREUP_CM_CARRIER=gsi", *program), ":",
+                *("-n", 1, "-x", "WIREUP_CM_CARRIER=ud", *program), seconds=120,
+            )
+            self.assertNotEqual(done.status, 0, done.all)
+            self.assertRegex(done.all, r"takes CM messages over (ud|gsi), this process sends")
+
     def check_paths(self, report: dict, counters: dict, hosts: int) -> None:
         sources = report["path_sources"]
         learned = sources.get("acm_multicast", 0) + sources.get("sa_query", 0)

@@ -182,7 +182,7 @@ TEST(Card, RefusesValuesOutsideTheirRangeThoughTheChecksumIsRight) {
       {"multicast LID", 64, {0xC0, 0x00}},
       {"P_Key of no partition", 66, {0x80, 0x00}},
       {"byte before the QPN", 68, {1}},
-      {"QPN 1", 68, {0, 0, 0, 1}},
+      {"QPN 0", 68, {0, 0, 0, 0}},
       {"port number 0", 72, {0}},
       {"LMC 8", 73, {8}},
       {"MTU 0", 74, {0}},
@@ -215,7 +215,8 @@ TEST(Card, NeverWritesWhatItWouldRefuse) {
   EXPECT_TRUE(refused([](Card& c) { c.ports[0].gid = Gid(); }));
   EXPECT_TRUE(refused([](Card& c) { c.ports[0].lid = Lid(0xC000); }));
   EXPECT_TRUE(refused([](Card& c) { c.ports[0].pkey = PKey(0x8000); }));
-  EXPECT_TRUE(refused([](Card& c) { c.ports[0].cm_qpn = Qpn(1); }));
+  EXPECT_TRUE(refused([](Card& c) { c.ports[0].cm_qpn = Qpn(0); }));
+  EXPECT_FALSE(refused([](Card& c) { c.ports[0].cm_qpn = Qpn(1); })) << "QP1 carries CM";
   EXPECT_TRUE(refused([](Card& c) { c.ports[0].number = 0; }));
   EXPECT_TRUE(refused([](Card& c) { c.ports[0].lmc = 8; }));
   EXPECT_TRUE(refused([](Card& c) { c.ports[0].mtu = 6; }));

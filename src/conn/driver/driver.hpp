@@ -185,6 +185,9 @@ class Driver {
   bool take_cards(Instant now);
   bool take_paths(Instant now);
   void pump(Instant now);
+  /// The card, or why its owner's CM cannot be reached by our carrier.
+  [[nodiscard]] Result<PeerCard> of_our_carrier(const PeerId& peer,
+                                                const Result<PeerCard>& card) const;
   void hand_card(const PeerId& peer, const Result<PeerCard>& card, Instant now);
   void find_path(const acm::RankQuestion& question, PathAsker asker, Instant deadline, Instant now);
   [[nodiscard]] Instant resolver_deadline(const PathAsker& asker, Instant deadline,

@@ -145,12 +145,30 @@ bool Driver::take_cards(Instant now) {
   while (auto result = parts_.exchange->poll(now)) {
     const PeerId peer = job_.id_of(result->peer);
     if (card_requests_.erase(peer) != 0) {
-      hand_card(peer, to_peer_card(peer, result->card), now);
+      hand_card(peer, of_our_carrier(peer, to_peer_card(peer, result->card)), now);
     }
     take_card_for_path(peer, result->card, now);
     any = true;
   }
   return any;
+}
+
+Result<PeerCard> Driver::of_our_carrier(const PeerId& peer, const Result<PeerCard>& card) const {
+  if (!card) {
+    return card;
+  }
+  const auto carrier_at = [](Qpn qpn) {
+    return cm::carrier_name(qpn == Qpn(1) ? cm::CarrierKind::Gsi : cm::CarrierKind::Ud);
+  };
+  const auto theirs = carrier_at(card->cm_qpn);
+  const auto ours = carrier_at(carrier_->qpn());
+  if (theirs != ours) {
+    return fail(Error::make(Errc::Unsupported,
+                            "rank %u takes CM messages over %s, this process sends them over %s: "
+                            "give WIREUP_CM_CARRIER one value on all hosts of the job",
+                            peer.rank, theirs.data(), ours.data()));
+  }
+  return card;
 }
 
 void Driver::hand_card(const PeerId& peer, const Result<PeerCard>& card, Instant now) {

@@ -39,7 +39,8 @@ constexpr std::uint16_t kMaxUnicastLid = 0xBFFF;
 constexpr std::uint8_t kMaxLmc = 7;
 constexpr std::uint8_t kMaxMtu = 5;
 constexpr std::uint8_t kMaxRate = 63;
-constexpr std::uint32_t kFirstUserQpn = 2;  // 0 and 1 are the management QPs
+/// QP1 may carry CM messages of a whole port; QP0 is the subnet management's.
+constexpr std::uint32_t kFirstCmQpn = 1;
 
 /// CRC-32 of IEEE 802.3, reflected, as in zlib.
 std::uint32_t crc32(std::span<const std::uint8_t> bytes) noexcept {
@@ -68,8 +69,8 @@ const char* broken_rule(const CardPort& port) noexcept {
   if (port.pkey.partition() == 0) {
     return "the P_Key names no partition";
   }
-  if (port.cm_qpn.value() < kFirstUserQpn) {
-    return "the CM QPN is that of a management QP";
+  if (port.cm_qpn.value() < kFirstCmQpn) {
+    return "the CM QPN is that of the subnet management";
   }
   if (port.number == 0) {
     return "the port number is 0";

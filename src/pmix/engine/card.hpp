@@ -20,7 +20,7 @@ struct CardPort {
   Gid gid;
   Lid lid;                  ///< base LID; 0 on links without LIDs (RoCE)
   PKey pkey;                ///< the partition of the CM endpoint
-  Qpn cm_qpn;               ///< the UD QP that takes CM messages on this port
+  Qpn cm_qpn;               ///< the UD QP that takes CM messages on this port, or QP1
   std::uint8_t number = 1;  ///< port number on its device, for messages to people
   std::uint8_t lmc = 0;     ///< 0 to 7
   std::uint8_t mtu = 0;     ///< IBA code: 1 = 256 bytes … 5 = 4096

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "conn/driver/driver.hpp"
+#include "mad/header.hpp"
 #include "pmix/engine/card.hpp"
 
 namespace wireup::conn {
@@ -144,14 +145,16 @@ Result<> Driver::open_capture() {
     return {};
   }
   const verbs::PortInfo& port = parts_.port.info;
-  auto capture = cm::Capture::open(options_.cm_capture, {.port = port.name().data(),
-                                                         .lid = port.lid,
-                                                         .gid = port.gid,
-                                                         .pkey = pkey_,
-                                                         .qpn = carrier_->qpn(),
-                                                         .qkey = job_qkey(job_.id().job),
-                                                         .rank = job_.id().rank,
-                                                         .job_size = job_.size});
+  const bool is_qp1 = carrier_->qpn() == Qpn(mad::kGsiQpn);
+  auto capture = cm::Capture::open(options_.cm_capture,
+                                   {.port = port.name().data(),
+                                    .lid = port.lid,
+                                    .gid = port.gid,
+                                    .pkey = pkey_,
+                                    .qpn = carrier_->qpn(),
+                                    .qkey = is_qp1 ? QKey(mad::kGsiQKey) : job_qkey(job_.id().job),
+                                    .rank = job_.id().rank,
+                                    .job_size = job_.size});
   if (!capture) {
     return fail(capture.error());
   }

@@ -19,9 +19,10 @@ STACK = "wireup"
 HOSTS = 4
 TARGETS = ["floor", "connect_cost", "connect_rate", "bench_dtestcm_port"]
 
-#: Shared out evenly among the pairs of a pattern (1, 3, 3 and 12 of them), and under way at a time.
+#: Shared out evenly among the pairs of a pattern (1, 3, 3 and 12 of them).
 CONNECTIONS = 600
-WINDOW = 50
+#: Under way at a time between the hosts of a pair. dtestcm needs a divisor of a pair's connections.
+WINDOW = 10
 CARRIERS = ("ud", "gsi")
 PROVIDERS = ("ucm", "scm")
 #: dtestcm's servers listen from here on, and agree with their clients on further ports before.
@@ -30,7 +31,7 @@ FIRST_CONTROL_PORT = 15900
 #: What dtestcm's client says at the end of its connects: the mean of all.
 REPORT = re.compile(r"Connections:\s+([\d.]+) usec, .*Num=(\d+)")
 #: Servers have to listen before clients call; they say nothing when they do.
-SERVER_READY = 1.0
+SERVER_READY = 3.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Pattern:
     ranks: int
     #: Hosts of the clients and the servers that they call.
     calls: tuple[tuple[str, str], ...]
+
+    @property
+    def calls_per_client(self) -> int:
+        return len(self.calls) // len({client for client, _ in self.calls})
 
     @property
     def metric(self) -> str:
@@ -85,9 +90,7 @@ class Dapl:
     def rate(self, provider: str, pattern: Pattern) -> float:
         """Connections per second, all calls together: by the slowest client's own time."""
         share = CONNECTIONS // len(pattern.calls)
-        callers = {client for client, _ in pattern.calls}
-        window = max(1, WINDOW * len(callers) // len(pattern.calls))
-        common = ["-P", provider, "-c", share, "-b", min(share, window)]
+        common = ["-P", provider, "-c", share, "-b", WINDOW]
         servers = []
         clients = []
         try:
@@ -101,7 +104,9 @@ class Dapl:
             for process in (*clients, *servers):
                 if process.poll() is None:
                     process.terminate()
-                process.communicate()
+                process.wait()
+                if process.stdout is not None:
+                    process.stdout.close()
         return share * len(pattern.calls) / max(times)
 
     @staticmethod
@@ -117,7 +122,8 @@ class Dapl:
 def ours(fabric: Fabric, build: Path, carrier: str, pattern: Pattern) -> dict[str, float]:
     program = build / "bench" / "connect_rate"
     words = [str(program), carrier, pattern.name]
-    return fabric.report([*words, str(CONNECTIONS), str(WINDOW)], pattern.ranks)
+    window = WINDOW * pattern.calls_per_client
+    return fabric.report([*words, str(CONNECTIONS), str(window)], pattern.ranks)
 
 
 def measure(fabric: Fabric, build: Path, runs: int) -> list[Row]:

@@ -126,13 +126,13 @@ void GsiCarrier::flush() {
   }
   const Instant now = monotonic_now();
   std::deque<Waiting> kept;
-  for (Waiting& each : waiting_) {
+  for (const Waiting& each : waiting_) {
     const auto sent = send_now(each.transmit);
     if (sent || !is_passing(sent.error())) {
       continue;
     }
     if (now < each.until) {
-      kept.push_back(std::move(each));
+      kept.push_back(each);
     } else {
       ++counters_.failed;
     }

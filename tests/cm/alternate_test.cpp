@@ -232,6 +232,85 @@ TEST_F(AlternatePath, AfterMigrationMessagesGoTheOtherWay) {
   EXPECT_EQ(dreq->to, other);
 }
 
+/// The peer's CM may have another queue pair at its other port: the connection's names move along,
+/// and none is left behind.
+TEST_F(AlternatePath, AfterMigrationToAnotherQueuePairNoNameIsLeftBehind) {
+  establish(taking());
+  const mad::Req req = b.all<ReqReceived>()[0].req;
+  const Address before = Host::address_of(a.id());
+  Address after = before;
+  after.qpn = Qpn(0x7001);
+  ASSERT_TRUE(b.engine().migrated(theirs, after, network.now()));
+  b.engine().handle_mad(after, mad::serialize(req), network.now());
+  EXPECT_EQ(b.dropped(DropReason::Duplicate), 1U) << "known under its new address";
+  b.engine().abandon(theirs, network.now());
+  network.run_for(seconds(1));
+  ASSERT_EQ(b.engine().connections(), 0U);
+  for (const Address& from : {before, after}) {
+    b.events.clear();
+    b.on_event = [](const Event&) { return true; };
+    b.engine().handle_mad(from, mad::serialize(req), network.now());
+    b.flush();
+    ASSERT_EQ(b.all<ReqReceived>().size(), 1U);
+    b.engine().abandon(b.all<ReqReceived>()[0].handle, network.now());
+  }
+}
+
+TEST_F(AlternatePath, MigrationOntoTheNameOfAnotherConnectionLeavesThatAlone) {
+  establish(taking());
+  mad::Req req = b.all<ReqReceived>()[0].req;
+  Address after = Host::address_of(a.id());
+  after.qpn = Qpn(0x7001);
+  // The same ids, from where the first is about to move to; not answered.
+  req.local_qpn = Qpn(0x501);
+  b.on_event = [](const Event&) { return true; };
+  b.engine().handle_mad(after, mad::serialize(req), network.now());
+  b.flush();
+  const Handle other = b.all<ReqReceived>().back().handle;
+  ASSERT_EQ(b.engine().connections(), 2U);
+  ASSERT_TRUE(b.engine().migrated(theirs, after, network.now()));
+  b.engine().abandon(theirs, network.now());
+  network.run_for(seconds(1));
+  EXPECT_EQ(b.engine().state(other), State::ReqRcvd);
+  b.engine().handle_mad(after, mad::serialize(req), network.now());
+  EXPECT_EQ(b.dropped(DropReason::Duplicate), 1U) << "still found";
+  b.engine().abandon(other, network.now());
+  EXPECT_EQ(b.engine().connections(), 0U);
+}
+
+/// Any TID is one, zero too, and that of an own LAP is not that of a peer's.
+TEST_F(AlternatePath, ALapIsNewWhateverItsTid) {
+  establish(taking());
+  answer_by(mad::AprStatus::Loaded);
+  mad::Lap lap;
+  lap.local_comm_id = a.all<RepReceived>()[0].rep.remote_comm_id;
+  lap.remote_comm_id = a.all<RepReceived>()[0].rep.local_comm_id;
+  lap.remote_qpn = a.all<RepReceived>()[0].rep.local_qpn;
+  ASSERT_TRUE(b.engine().migrated(theirs, Host::address_of(a.id()), network.now()));
+  for (unsigned round = 1; round <= 2; ++round) {
+    b.engine().handle_mad(Host::address_of(a.id()), mad::serialize(lap), network.now());
+    b.flush();
+    EXPECT_EQ(b.all<AlternateOffered>().size(), round);
+    EXPECT_EQ(b.sent(mad::CmKind::Apr), round);
+    lap.tid = Tid(lap.tid.value() + 1);
+  }
+}
+
+/// Copies of a REP make the RTU come again; the LAP has its own times.
+TEST_F(AlternatePath, CopiesOfTheReplyDoNotPutTheLapOff) {
+  establish(taking());
+  const mad::Rep rep = a.all<RepReceived>()[0].rep;
+  network.set_filter(lose(a.id(), mad::CmKind::Lap, 1000));
+  ASSERT_TRUE(load(lap_params(seconds(20))));
+  for (int i = 0; i < 300; ++i) {
+    a.engine().handle_mad(Host::address_of(b.id()), mad::serialize(rep), network.now());
+    a.flush();
+    network.run_for(milliseconds(10));
+  }
+  EXPECT_GT(a.sent(mad::CmKind::Lap), 2U);
+  EXPECT_EQ(a.sent(mad::CmKind::Rtu), 301U);
+}
+
 TEST_F(AlternatePath, ARefusalOfTheConnectionIsBelievedOnlyBeforeALapWasAnswered) {
   establish(taking());
   answer_by(mad::AprStatus::Loaded);

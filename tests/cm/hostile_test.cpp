@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cm/cm_host.hpp"
+#include "mad/class_port_info.hpp"
 
 namespace wireup::cm {
 namespace {
@@ -115,6 +116,115 @@ TEST_F(Hostile, AMovedLidWithTheSameGidIsThePeer) {
   EXPECT_TRUE(is_same_source(before, after));
   after.dgid = Gid::make(0xFE80000000000000ULL, Guid(2));
   EXPECT_FALSE(is_same_source(before, after));
+}
+
+/// Behind a router, and on RoCE, many peers have one LID, and all of their CMs may be QP 1.
+TEST_F(Hostile, PeersBehindOneRouterAreNotTheSame) {
+  Address one = Host::address_of(a.id());
+  one.has_grh = true;
+  one.dgid = Gid::make(0xFEC0000000000001ULL, Guid(1));
+  Address other = one;
+  other.dgid = Gid::make(0xFEC0000000000001ULL, Guid(2));
+  EXPECT_FALSE(is_same_source(one, other));
+  EXPECT_TRUE(is_same_source(one, one));
+  // Who sends without a GRH is known by the LID alone.
+  other.has_grh = false;
+  EXPECT_TRUE(is_same_source(one, other));
+}
+
+TEST_F(Hostile, TwoPeersBehindOneRouterMayAskUnderTheSameId) {
+  b.engine().serve(kService);
+  mad::SidrReq question;
+  question.request_id = CommId(5);
+  question.service_id = kService;
+  Address asker = Host::address_of(a.id());
+  asker.has_grh = true;
+  asker.dgid = Gid::make(0xFEC0000000000001ULL, Guid(1));
+  b.engine().handle_mad(asker, mad::serialize(question), network.now());
+  asker.dgid = Gid::make(0xFEC0000000000001ULL, Guid(2));
+  b.engine().handle_mad(asker, mad::serialize(question), network.now());
+  b.flush();
+  EXPECT_EQ(b.sidr_events.size(), 2U);
+  EXPECT_EQ(b.dropped(DropReason::Duplicate), 0U);
+  // The same one again is a copy, also when its LID has changed.
+  asker.dlid = Lid(99);
+  b.engine().handle_mad(asker, mad::serialize(question), network.now());
+  EXPECT_EQ(b.dropped(DropReason::Duplicate), 1U);
+}
+
+/// Only Get(ClassPortInfo) is a question; whatever else names the attribute is no message of ours.
+TEST_F(Hostile, OtherMethodsOfClassPortInfoAreDropped) {
+  mad::Header header;
+  header.mgmt_class = 0x07;
+  header.class_version = 2;
+  header.attribute_id = mad::kClassPortInfoAttribute;
+  std::uint64_t drops = 0;
+  for (unsigned method = 0; method < 256; ++method) {
+    if (method == 0x01) {
+      continue;
+    }
+    header.method = static_cast<std::uint8_t>(method);
+    mad::Mad bytes{};
+    mad::serialize(header, std::span(bytes));
+    b.engine().handle_mad(Host::address_of(a.id()), bytes, network.now());
+    ASSERT_EQ(b.dropped(DropReason::Malformed), ++drops) << "method " << method;
+    ASSERT_FALSE(b.engine().poll_transmit().has_value()) << "method " << method;
+  }
+  EXPECT_EQ(b.engine().counters().class_port_infos, 0U);
+}
+
+/// A service timeout of 2.4 hours, again and again: the peer's patience is the peer's, the deadline
+/// is ours.
+TEST_F(Hostile, PatienceWithoutEndDoesNotMoveTheDeadline) {
+  network.set_filter(lose(a.id(), mad::CmKind::Req));
+  const Handle waiting = a.connect(b.id(), 0x501, std::chrono::seconds(20));
+  mad::Mra mra;
+  mra.local_comm_id = CommId(1);
+  mra.remote_comm_id = CommId(0);
+  mra.service_timeout = IbTimeout(31);
+  std::optional<mad::Req> sent;
+  network.set_filter([&](Network::NodeId, Network::NodeId, const Datagram& datagram) {
+    const auto message = mad::parse_cm(datagram.bytes);
+    if (message && std::holds_alternative<mad::Req>(*message)) {
+      sent = std::get<mad::Req>(*message);
+    }
+    return true;
+  });
+  network.run_for(std::chrono::seconds(5));
+  ASSERT_TRUE(sent.has_value());
+  mra.remote_comm_id = sent->local_comm_id;
+  for (int i = 0; i < 10; ++i) {
+    a.engine().handle_mad(Host::address_of(b.id()), mad::serialize(mra), network.now());
+    a.flush();
+    network.run_for(std::chrono::seconds(1));
+  }
+  EXPECT_EQ(a.engine().state(waiting), State::MraReqRcvd);
+  network.run_for(std::chrono::seconds(6));
+  EXPECT_EQ(a.engine().state(waiting), std::nullopt);
+  EXPECT_EQ(a.all<Failed>().size(), 1U);
+}
+
+/// Whatever a user configured, the arithmetic of the timers has no overflow (the sanitizers look).
+TEST_F(Hostile, AnyConfigurationRuns) {
+  for (const Duration extreme : {Duration::max(), Duration::min(), Duration::zero()}) {
+    Network other{9};
+    Config config = Host::usual_config();
+    config.initial_rto = config.min_rto = config.max_rto = extreme;
+    config.offer_deadline = config.rtu_deadline = config.disconnect_deadline = extreme;
+    config.max_timewait = config.stale_guard = extreme;
+    config.timewait = extreme;
+    config.jitter_percent = ~0U;
+    Host c{other, 91, config};
+    Host d{other, 92, Host::usual_config()};
+    const Handle one = c.connect(d.id(), 0x500, std::chrono::seconds(5));
+    other.run_for(std::chrono::milliseconds(100));
+    EXPECT_EQ(c.engine().state(one), State::Established);
+    d.connect(c.id(), 0x600, std::chrono::seconds(5));
+    other.run_for(std::chrono::seconds(10));
+    EXPECT_TRUE(c.disconnect(one));
+    other.run_for(std::chrono::seconds(10));
+    EXPECT_EQ(c.all<Disconnected>().size(), 1U);
+  }
 }
 
 /// Random messages with ids that fit now and then, from anywhere: no crash, no

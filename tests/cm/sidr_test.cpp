@@ -151,6 +151,29 @@ TEST_F(ServiceResolution, IbaTimersAreExact) {
   EXPECT_EQ(network.now() - begin, seconds(8));
 }
 
+/// Interval and count have no bound of their own; the deadline is one.
+TEST_F(ServiceResolution, IbaTimersOfAnySizeEndAtTheDeadline) {
+  network.set_filter(lose(a.id(), mad::CmKind::SidrReq, 100000));
+  struct Extreme {
+    Duration interval;
+    unsigned retries;
+  };
+  for (const Extreme extreme :
+       {Extreme{Duration::max(), ~0U}, Extreme{Duration::max(), 0}, Extreme{seconds(1), ~0U},
+        Extreme{Duration::min(), ~0U}, Extreme{Duration::zero(), 1000000}}) {
+    a.sidr_events.clear();
+    SidrParams p = params(seconds(10));
+    p.timers = Timers::Iba;
+    p.iba_interval = extreme.interval;
+    p.max_cm_retries = extreme.retries;
+    const Instant begin = network.now();
+    resolve(p);
+    ASSERT_TRUE(network.run());
+    ASSERT_EQ(all<SidrFailed>(a).size(), 1U);
+    EXPECT_EQ(network.now() - begin, seconds(10));
+  }
+}
+
 TEST_F(ServiceResolution, AConsumerThatDoesNotAnswerIsAnsweredFor) {
   b.engine().serve(kDatagrams);
   resolve(params(minutes(5)));

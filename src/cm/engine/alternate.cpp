@@ -131,7 +131,7 @@ Result<> Engine::load_alternate(Handle handle, const LapParams& params, Instant 
 void Engine::send_apr(std::uint32_t index, const AprParams& params) {
   const Connection& connection = table_.at(index);
   mad::Apr apr;
-  apr.tid = alternates_[index].tid;
+  apr.tid = alternates_[index].peer_tid.value_or(Tid{});
   apr.local_comm_id = connection.local_comm_id;
   apr.remote_comm_id = connection.remote_comm_id;
   apr.status = static_cast<std::uint8_t>(params.status);
@@ -162,7 +162,7 @@ Result<> Engine::delay_alternate(Handle handle, IbTimeout service_timeout,
   }
   Connection& connection = table_.at(*index);
   mad::Mra mra;
-  mra.tid = alternates_[*index].tid;
+  mra.tid = alternates_[*index].peer_tid.value_or(Tid{});
   mra.local_comm_id = connection.local_comm_id;
   mra.remote_comm_id = connection.remote_comm_id;
   mra.message = mad::MraOf::Lap;
@@ -181,7 +181,7 @@ Result<> Engine::migrated(Handle handle, const Address& to, Instant) {
   if (!index) {
     return fail(index.error());
   }
-  table_.at(*index).peer = to;
+  table_.move_peer(*index, to);
   enter(*index, look_up(*index, AlternateInput::Migrated).next);
   return {};
 }
@@ -201,12 +201,12 @@ void Engine::handle(const Address& from, const mad::Lap& lap, Instant now) {
     return;
   }
   const auto known = alternates_.find(*index);
-  const bool is_again = known != alternates_.end() && known->second.tid == lap.tid;
+  const bool is_again = known != alternates_.end() && known->second.peer_tid == lap.tid;
   const AlternateInput input = is_again ? AlternateInput::RecvLapAgain : AlternateInput::RecvLap;
   const auto cell = look_up(*index, input);
   switch (cell.action) {
     case AlternateAction::Offer:
-      alternates_[*index].tid = lap.tid;
+      alternates_[*index].peer_tid = lap.tid;
       if (!connection.policy.takes_alternate_paths) {
         AprParams refusal;
         refusal.status = mad::AprStatus::Unsupported;

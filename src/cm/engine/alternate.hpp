@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -64,8 +65,10 @@ struct Alternate {
   mad::CmKind last_kind = mad::CmKind::Lap;
   /// How often last_sent was sent.
   unsigned attempts = 0;
-  /// Of the running or the last exchange.
+  /// Of our LAP.
   Tid tid;
+  /// Of the peer's last LAP.
+  std::optional<Tid> peer_tid;
   Duration interval{};
   /// The message to send again, without the zeros at its end.
   std::vector<std::uint8_t> last_sent;

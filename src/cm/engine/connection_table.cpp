@@ -17,13 +17,15 @@ std::optional<std::uint32_t> find_in(const Map& map, const Key& key) {
   return found->second;
 }
 
-/// Only the connection that put a name there takes it away.
+/// Only the connection that put a name there takes it away; tells whether it did.
 template <typename Map, typename Key>
-void erase_if_owner(Map& map, const Key& key, std::uint32_t index) {
+bool erase_if_owner(Map& map, const Key& key, std::uint32_t index) {
   const auto found = map.find(key);
-  if (found != map.end() && found->second == index) {
-    map.erase(found);
+  if (found == map.end() || found->second != index) {
+    return false;
   }
+  map.erase(found);
+  return true;
 }
 
 RemoteId remote_id_of(const Connection& connection) noexcept {
@@ -108,6 +110,16 @@ void ConnectionTable::name_remote_id(std::uint32_t index) {
 
 bool ConnectionTable::claim_remote_qp(std::uint32_t index) {
   return by_remote_qp_.try_emplace(remote_qp_of(slots_[index]), index).first->second == index;
+}
+
+void ConnectionTable::move_peer(std::uint32_t index, const Address& to) {
+  Connection& connection = slots_[index];
+  const bool had_name = erase_if_owner(by_remote_id_, remote_id_of(connection), index);
+  connection.peer = to;
+  if (had_name) {
+    // Where another connection has the name already, this one is done without.
+    by_remote_id_.try_emplace(remote_id_of(connection), index);
+  }
 }
 
 void ConnectionTable::rest(std::uint32_t index) {

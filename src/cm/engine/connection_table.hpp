@@ -48,6 +48,9 @@ class ConnectionTable {
   /// Makes the connection the owner of its peer's queue pair; false when another one is.
   [[nodiscard]] bool claim_remote_qp(std::uint32_t index);
 
+  /// The peer is elsewhere from now on: the name that its REQ gave the connection moves along.
+  void move_peer(std::uint32_t index, const Address& to);
+
   /// The connection enters TIMEWAIT: its queue pair rests towards its peer until remove().
   void rest(std::uint32_t index);
   /// A connection in TIMEWAIT between our queue pair and the peer's port.

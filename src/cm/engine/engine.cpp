@@ -9,11 +9,22 @@
 namespace wireup::cm {
 namespace {
 
+/// Longer than anything waits, and short enough to be added to any time and doubled.
+constexpr Duration kLongest = std::chrono::hours(24 * 365);
+
 /// Intervals that the arithmetic of the timers can rely on, whatever a user configured.
 Config sane(Config config) noexcept {
-  config.min_rto = std::max<Duration>(config.min_rto, std::chrono::microseconds(1));
-  config.max_rto = std::max(config.max_rto, config.min_rto);
+  constexpr Duration kShortest = std::chrono::microseconds(1);
+  config.min_rto = std::clamp(config.min_rto, kShortest, kLongest);
+  config.max_rto = std::clamp(config.max_rto, config.min_rto, kLongest);
   config.jitter_percent = std::min(config.jitter_percent, 99U);
+  for (Duration* wait : {&config.offer_deadline, &config.rtu_deadline, &config.disconnect_deadline,
+                         &config.max_timewait, &config.stale_guard}) {
+    *wait = std::clamp(*wait, Duration::zero(), kLongest);
+  }
+  if (config.timewait.has_value()) {
+    config.timewait = std::clamp(*config.timewait, Duration::zero(), kLongest);
+  }
   return config;
 }
 

@@ -81,6 +81,12 @@ Result<mad::Req> make_req(const ConnectParams& params, const Config& config) {
                               "which a REQ cannot say",
                               static_cast<unsigned>(alternate.dlid.value())));
     }
+    if (alternate.slid.is_zero()) {
+      return fail(Error::make(Errc::InvalidArgument,
+                              "alternate path to LID %u has local LID 0, by which a REQ says that "
+                              "there is none",
+                              static_cast<unsigned>(alternate.dlid.value())));
+    }
     const auto path = make_path(alternate, config);
     if (!path) {
       return fail(path.error());

@@ -8,7 +8,7 @@
 namespace wireup::cm {
 
 /// The REQ of a connect, but for TID and communication id. Errc::InvalidArgument when a code of the
-/// path does not fit its field or the alternate path differs in P_Key or MTU.
+/// path does not fit its field or the alternate path differs in P_Key or MTU or has no local LID.
 [[nodiscard]] Result<mad::Req> make_req(const ConnectParams& params, const Config& config);
 
 /// A path record as REQ and LAP have it, with the local ACK timeout of its lifetime.

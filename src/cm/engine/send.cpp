@@ -80,7 +80,8 @@ void Engine::resend(std::uint32_t index, Instant now) {
   }
   ++connection.attempts;
   transmit_once(connection.peer, connection.last_kind, whole(connection.last_sent), true);
-  if (connection.timers.is_set(Timer::Retransmit)) {
+  // While a LAP is under way, the timers are the LAP's.
+  if (connection.state != State::Established && connection.timers.is_set(Timer::Retransmit)) {
     start_retransmission(index, now);
   }
 }

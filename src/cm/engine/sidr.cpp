@@ -15,7 +15,7 @@ SidrTable::Cell cell_of(SidrState state, SidrInput input) noexcept {
 }  // namespace
 
 Sidr::PeerKey Sidr::key_of(const Address& from, CommId request_id) noexcept {
-  return {std::uint64_t{from.dlid.value()} << 24U | from.qpn.value(), request_id};
+  return {from.has_grh ? Lid{} : from.dlid, from.has_grh ? from.dgid : Gid{}, from.qpn, request_id};
 }
 
 void Sidr::schedule(Map::iterator at) {
@@ -94,8 +94,13 @@ Result<ResolutionId> Sidr::resolve(const SidrParams& params, Context context) {
   resolution.last_sent = trimmed(bytes);
   Instant deadline = params.deadline;
   if (resolution.is_iba) {
-    resolution.interval = std::max<Duration>(params.iba_interval, context.config.min_rto);
-    deadline = std::min(deadline, context.now + resolution.interval * (params.max_cm_retries + 1));
+    // Both numbers are the consumer's and have no bound: what exceeds the deadline does not matter.
+    const Duration left = deadline - context.now;
+    resolution.interval =
+        std::clamp<Duration>(params.iba_interval, std::min(context.config.min_rto, left), left);
+    if (left / resolution.interval > params.max_cm_retries) {
+      deadline = context.now + resolution.interval * (std::int64_t{params.max_cm_retries} + 1);
+    }
   } else {
     resolution.interval =
         rtt_.rto(context.config.initial_rto, context.config.min_rto, context.config.max_rto);

@@ -73,8 +73,15 @@ class Sidr {
     friend bool operator==(const Resolution&, const Resolution&) = default;
   };
   using Map = std::map<ResolutionId, Resolution>;
-  /// Of a peer's question: where it came from, and its id there.
-  using PeerKey = std::pair<std::uint64_t, CommId>;
+  /// Of a peer's question: where it came from, and its id there. The LID counts only without a GID,
+  /// as in is_same_source().
+  struct PeerKey {
+    Lid lid;
+    Gid gid;
+    Qpn qpn;
+    CommId request_id;
+    friend constexpr auto operator<=>(const PeerKey&, const PeerKey&) noexcept = default;
+  };
 
   [[nodiscard]] static PeerKey key_of(const Address& from, CommId request_id) noexcept;
   void schedule(Map::iterator at);

@@ -124,7 +124,6 @@ using Cell = Table::Cell;
     set(state, I::SendRej, S::Timewait, A::Transmit);
     set(state, I::NotifyEstablished, S::Established, A::ReportEstablished);
     set(state, I::Abandon, S::Idle, A::Forget);
-    stay(state, I::RecvReq, A::Resend);
     set(state, I::RecvMraOfRep, S::MraRepRcvd, A::ExtendTimer);
     set(state, I::RecvRtu, S::Established, A::ReportEstablished);
     set(state, I::RecvRej, S::Idle, A::ReportRejected);
@@ -133,6 +132,9 @@ using Cell = Table::Cell;
     stay(state, I::RetransmitDue, A::Resend);
     set(state, I::DeadlinePassed, S::Idle, A::GiveUp);
   }
+  stay(S::RepSent, I::RecvReq, A::Resend);
+  // The peer has the REP, and asked for patience.
+  stay(S::MraRepRcvd, I::RecvReq, A::DropDuplicate);
 
   set(S::Established, I::SendDreq, S::DreqSent, A::Transmit);
   set(S::Established, I::Abandon, S::Timewait, A::Forget);

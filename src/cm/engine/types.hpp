@@ -42,10 +42,11 @@ struct Address {
 };
 
 /// Whether a message that came from `from` can be the peer's at `peer`: the same queue pair behind
-/// the same LID, or, with a GRH on both (a router or a moved LID between), the same GID.
+/// the same port. With a GRH on both the GID names the port, for the LID may be a router's, which
+/// many peers share, none (RoCE), or a new one of the same port; otherwise the LID does.
 [[nodiscard]] constexpr bool is_same_source(const Address& peer, const Address& from) noexcept {
-  const bool same_gid = peer.has_grh && from.has_grh && peer.dgid == from.dgid;
-  return peer.qpn == from.qpn && (peer.dlid == from.dlid || same_gid);
+  const bool both_name_gids = peer.has_grh && from.has_grh;
+  return peer.qpn == from.qpn && (both_name_gids ? peer.dgid == from.dgid : peer.dlid == from.dlid);
 }
 
 /// Names a connection of one engine. A handle outlives its connection safely: the generation of a

@@ -11,21 +11,11 @@
 #include <vector>
 
 #include "acm/acm_fabric.hpp"
+#include "support/byte_source.hpp"
 
 namespace wireup::acm::test {
 
-/// Numbers out of a string of bytes; zeros behind its end.
-class ByteSource {
- public:
-  explicit ByteSource(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-  [[nodiscard]] bool is_empty() const { return at_ >= bytes_.size(); }
-  std::uint8_t next() { return is_empty() ? std::uint8_t{0} : bytes_[at_++]; }
-  std::size_t below(std::size_t bound) { return next() % bound; }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-  std::size_t at_ = 0;
-};
+using wireup::test::ByteSource;
 
 /// One engine under a sequence of calls that a string of bytes describes, and what must hold after
 /// each of them. For the fuzzer and for properties: every string is a sequence.

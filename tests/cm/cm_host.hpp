@@ -38,9 +38,12 @@ const T* event_as(const Event& event) {
 class Host final : public Network::Node {
  public:
   Host(Network& network, std::uint64_t seed, const Config& config = usual_config())
-      : network_(network), id_(network.add(*this)), engine_(config, Rng(seed)) {
+      : network_(network), id_(network.add(*this)), config_(config), engine_(config, Rng(seed)) {
     engine_.listen(kService);
   }
+  /// The process is gone and another one runs in its place, which knows nothing of it and listens
+  /// on nothing yet; datagrams under way to the former reach the latter.
+  void restart(std::uint64_t seed) { engine_ = Engine(config_, Rng(seed)); }
 
   [[nodiscard]] static Config usual_config() {
     Config config;
@@ -194,6 +197,7 @@ class Host final : public Network::Node {
 
   Network& network_;
   Network::NodeId id_;
+  Config config_;
   Engine engine_;
   std::uint32_t next_qpn_ = 0x800000;
 };

@@ -70,13 +70,13 @@ class Carrier {
   [[nodiscard]] Result<> arm() {
     return std::visit([](auto& carrier) { return carrier.arm(); }, carrier_);
   }
-  [[nodiscard]] int fd() const noexcept {
+  [[nodiscard]] int fd() const {
     return std::visit([](const auto& carrier) { return carrier.fd(); }, carrier_);
   }
-  [[nodiscard]] Qpn qpn() const noexcept {
+  [[nodiscard]] Qpn qpn() const {
     return std::visit([](const auto& carrier) { return carrier.qpn(); }, carrier_);
   }
-  [[nodiscard]] std::uint64_t overflows() const noexcept {
+  [[nodiscard]] std::uint64_t overflows() const {
     return std::visit([](const auto& carrier) { return carrier.overflows(); }, carrier_);
   }
 

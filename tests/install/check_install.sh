@@ -28,6 +28,7 @@ while read -r file; do
     */libwireup.so | */libwireup.so.N | */pkgconfig/wireup.pc) ;;
     */cmake/wireup/wireup*.cmake) ;;
     */libibacm.so | */libibacm.so.N | ./include/infiniband/ib_acm.h | */man3/ib_acm_*.3) ;;
+    */libibcm.so | */libibcm.so.N | ./include/infiniband/cm.h | ./include/infiniband/cm_abi.h | */man3/ib_cm_*.3) ;;
     ./bin/wireup | */man1/wireup*.1 | */man3/wireup_*.3 | */man5/wireup.conf.5 | */bash-completion/completions/wireup) ;;
     */man8/wireup-*.8 | */systemd/system/wireup.service | */systemd/system/wireup.socket) ;;
     *) fail "installs $file, which nobody asked for" ;;
@@ -73,6 +74,11 @@ export PKG_CONFIG_PATH=$libdir/pkgconfig
 "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "$here/consumer/consumer.c" -o "$work/by_pc" \
   $(pkg-config --cflags --libs wireup)
 run env LD_LIBRARY_PATH="$libdir" "$work/by_pc"
+
+echo "== libibcm"
+"$cc" -std=gnu90 -Wall -Wextra -Werror "$here/../cm/libibcm/programs/ibcm_every_call.c" -o "$work/ibcm" \
+  -I"$prefix/include" -L"$libdir" -libcm -libverbs
+run env LD_LIBRARY_PATH="$libdir" "$work/ibcm"
 
 echo "== a version that is not compatible is refused"
 sed 's/find_package(wireup 0.1/find_package(wireup 0.2/' "$here/consumer/CMakeLists.txt" >"$work/CMakeLists.txt"

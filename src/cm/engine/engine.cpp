@@ -313,4 +313,12 @@ std::optional<State> Engine::state(Handle handle) const noexcept {
   return table_.at(*index).state;
 }
 
+std::optional<CommIds> Engine::comm_ids(Handle handle) const noexcept {
+  const auto index = table_.find(handle);
+  if (!index) {
+    return std::nullopt;
+  }
+  return CommIds{table_.at(*index).local_comm_id, table_.at(*index).remote_comm_id};
+}
+
 }  // namespace wireup::cm

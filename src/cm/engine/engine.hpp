@@ -137,6 +137,8 @@ class Engine {
   [[nodiscard]] const Counters& counters() const noexcept { return outbox_.counters; }
   /// State of a connection; nothing when the handle has ended.
   [[nodiscard]] std::optional<State> state(Handle handle) const noexcept;
+  /// Communication ids of a connection; nothing when the handle has ended.
+  [[nodiscard]] std::optional<CommIds> comm_ids(Handle handle) const noexcept;
   /// Connections in all states, TIMEWAIT included.
   [[nodiscard]] std::size_t connections() const noexcept { return table_.size(); }
   /// The measured round trip from REQ to REP, the peer's share in it included.

@@ -273,6 +273,10 @@ void Engine::learn_reply(std::uint32_t index, const Address& from, const mad::Re
   connection.remote_qpn = remote_qpn;
   connection.last_sent = {};
   connection.timers.stop(Timer::Retransmit);
+  if (connection.policy.timers == Timers::Iba) {
+    // The retries' time was for the peer; it has answered. Our consumer has its own.
+    connection.timers.set(Timer::Deadline, now + config_.offer_deadline);
+  }
   const bool claimed = table_.claim_remote_qp(index);
   WIREUP_CHECK(claimed);
   enter(index, look_up(index, Input::RecvRep).next, now);

@@ -57,6 +57,13 @@ struct Handle {
   friend constexpr auto operator<=>(const Handle&, const Handle&) noexcept = default;
 };
 
+/// A connection as its messages name it; the peer's is zero while it is not known.
+struct CommIds {
+  CommId local;
+  CommId remote;
+  friend constexpr bool operator==(const CommIds&, const CommIds&) noexcept = default;
+};
+
 /// How the timers of a connection run.
 enum class Timers : std::uint8_t {
   /// From measured round trips, doubling with jitter; the deadline of the call ends it.

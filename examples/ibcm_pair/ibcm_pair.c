@@ -21,31 +21,31 @@
 enum { kService = 0x77697265, kPort = 1, kRounds = 100, kPatienceMs = 60000 };
 
 struct pair {
-  struct ibv_context *verbs;
-  struct ib_cm_device *cm;
-  struct ibv_pd *pd;
-  struct ibv_cq *cq;
-  struct ibv_qp *qp;
-  struct ibv_mr *mr;
-  struct ib_cm_id *id;
+  struct ibv_context* verbs;
+  struct ib_cm_device* cm;
+  struct ibv_pd* pd;
+  struct ibv_cq* cq;
+  struct ibv_qp* qp;
+  struct ibv_mr* mr;
+  struct ib_cm_id* id;
   union ibv_gid gid;
   uint16_t lid;
   unsigned ball;
 };
 
-static void die(const char *what) {
+static void die(const char* what) {
   fprintf(stderr, "ibcm_pair: %s: %s (%s)\n", what, strerror(errno), ib_cm_last_error());
   exit(1);
 }
 
-static void must(int status, const char *what) {
+static void must(int status, const char* what) {
   if (status != 0) {
     die(what);
   }
 }
 
-static void open_all(struct pair *pair) {
-  struct ibv_device **devices = ibv_get_device_list(NULL);
+static void open_all(struct pair* pair) {
+  struct ibv_device** devices = ibv_get_device_list(NULL);
   struct ibv_qp_init_attr init;
   struct ibv_port_attr port;
   if (devices == NULL || devices[0] == NULL) {
@@ -71,15 +71,15 @@ static void open_all(struct pair *pair) {
   init.cap.max_send_wr = init.cap.max_recv_wr = 4;
   init.cap.max_send_sge = init.cap.max_recv_sge = 1;
   pair->qp = pair->pd != NULL && pair->cq != NULL ? ibv_create_qp(pair->pd, &init) : NULL;
-  pair->mr = pair->qp != NULL ? ibv_reg_mr(pair->pd, &pair->ball, sizeof pair->ball,
-                                           IBV_ACCESS_LOCAL_WRITE)
-                              : NULL;
+  pair->mr = pair->qp != NULL
+                 ? ibv_reg_mr(pair->pd, &pair->ball, sizeof pair->ball, IBV_ACCESS_LOCAL_WRITE)
+                 : NULL;
   if (pair->mr == NULL) {
     die("making a queue pair");
   }
 }
 
-static void close_all(struct pair *pair) {
+static void close_all(struct pair* pair) {
   must(ib_cm_destroy_id(pair->id), "destroying the connection");
   ibv_destroy_qp(pair->qp);
   ibv_dereg_mr(pair->mr);
@@ -90,9 +90,9 @@ static void close_all(struct pair *pair) {
 }
 
 /* The next event, which must be of this type. The caller acknowledges it. */
-static struct ib_cm_event *next(struct pair *pair, enum ib_cm_event_type type) {
+static struct ib_cm_event* next(struct pair* pair, enum ib_cm_event_type type) {
   struct pollfd readable = {pair->cm->fd, POLLIN, 0};
-  struct ib_cm_event *event;
+  struct ib_cm_event* event;
   errno = ETIMEDOUT;
   if (poll(&readable, 1, kPatienceMs) != 1) {
     die("waiting for an event");
@@ -105,11 +105,11 @@ static struct ib_cm_event *next(struct pair *pair, enum ib_cm_event_type type) {
   return event;
 }
 
-static void expect(struct pair *pair, enum ib_cm_event_type type) {
+static void expect(struct pair* pair, enum ib_cm_event_type type) {
   must(ib_cm_ack_event(next(pair, type)), "acknowledging an event");
 }
 
-static void move_qp(struct pair *pair, enum ibv_qp_state state) {
+static void move_qp(struct pair* pair, enum ibv_qp_state state) {
   struct ibv_qp_attr attr;
   int mask;
   memset(&attr, 0, sizeof attr);
@@ -122,10 +122,10 @@ static void move_qp(struct pair *pair, enum ibv_qp_state state) {
   must(errno, "moving the queue pair");
 }
 
-static void post_receive(struct pair *pair) {
+static void post_receive(struct pair* pair) {
   struct ibv_sge piece = {(uintptr_t)&pair->ball, sizeof pair->ball, pair->mr->lkey};
   struct ibv_recv_wr work;
-  struct ibv_recv_wr *bad;
+  struct ibv_recv_wr* bad;
   memset(&work, 0, sizeof work);
   work.sg_list = &piece;
   work.num_sge = 1;
@@ -133,10 +133,10 @@ static void post_receive(struct pair *pair) {
   must(errno, "posting a receive");
 }
 
-static void post_send(struct pair *pair) {
+static void post_send(struct pair* pair) {
   struct ibv_sge piece = {(uintptr_t)&pair->ball, sizeof pair->ball, pair->mr->lkey};
   struct ibv_send_wr work;
-  struct ibv_send_wr *bad;
+  struct ibv_send_wr* bad;
   memset(&work, 0, sizeof work);
   work.sg_list = &piece;
   work.num_sge = 1;
@@ -146,7 +146,7 @@ static void post_send(struct pair *pair) {
   must(errno, "posting a send");
 }
 
-static void complete(struct pair *pair, enum ibv_wc_opcode opcode) {
+static void complete(struct pair* pair, enum ibv_wc_opcode opcode) {
   const time_t until = time(NULL) + kPatienceMs / 1000;
   struct ibv_wc done;
   int count = 0;
@@ -161,7 +161,7 @@ static void complete(struct pair *pair, enum ibv_wc_opcode opcode) {
 }
 
 /* The client throws first; each one that throws adds one. */
-static void play(struct pair *pair, int rounds, int throws) {
+static void play(struct pair* pair, int rounds, int throws) {
   int i;
   for (i = 0; i < 2 * rounds; ++i) {
     if (throws) {
@@ -179,8 +179,8 @@ static void play(struct pair *pair, int rounds, int throws) {
 
 static int serve(int rounds) {
   struct pair pair;
-  struct ib_cm_id *listener;
-  struct ib_cm_event *event;
+  struct ib_cm_id* listener;
+  struct ib_cm_event* event;
   struct ib_cm_sidr_rep_param found;
   struct ib_cm_rep_param rep;
   char gid[INET6_ADDRSTRLEN];
@@ -226,8 +226,8 @@ static int serve(int rounds) {
   return 0;
 }
 
-static struct ibv_sa_path_rec path_to(const struct pair *pair, uint16_t lid,
-                                      const union ibv_gid *gid) {
+static struct ibv_sa_path_rec path_to(const struct pair* pair, uint16_t lid,
+                                      const union ibv_gid* gid) {
   struct ibv_sa_path_rec path;
   memset(&path, 0, sizeof path);
   path.sgid = pair->gid;
@@ -242,13 +242,13 @@ static struct ibv_sa_path_rec path_to(const struct pair *pair, uint16_t lid,
   return path;
 }
 
-static int call(uint16_t lid, const union ibv_gid *gid, int rounds) {
+static int call(uint16_t lid, const union ibv_gid* gid, int rounds) {
   struct pair pair;
   struct ibv_sa_path_rec path;
   struct ib_cm_sidr_req_param question;
   struct ib_cm_req_param req;
-  struct ib_cm_event *event;
-  struct ib_cm_id *asker;
+  struct ib_cm_event* event;
+  struct ib_cm_id* asker;
   memset(&pair, 0, sizeof pair);
   open_all(&pair);
   path = path_to(&pair, lid, gid);
@@ -295,7 +295,7 @@ static int call(uint16_t lid, const union ibv_gid *gid, int rounds) {
   return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   union ibv_gid gid;
   if (argc >= 2 && strcmp(argv[1], "server") == 0) {
     return serve(argc > 2 ? atoi(argv[2]) : kRounds);

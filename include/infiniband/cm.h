@@ -65,14 +65,14 @@ enum ib_cm_data_size {
 
 /** fd is readable while an event waits; O_NONBLOCK on it rules ib_cm_get_event(). */
 struct ib_cm_device {
-  struct ibv_context *device_context;
+  struct ibv_context* device_context;
   int fd;
 };
 
 /** A listener, a connection or a service id resolution. The context is the program's. */
 struct ib_cm_id {
-  void *context;
-  struct ib_cm_device *device;
+  void* context;
+  struct ib_cm_device* device;
   uint32_t handle;
 };
 
@@ -81,10 +81,10 @@ struct ib_cm_id {
  * depth is our responder resources, its local CM response timeout our remote one.
  */
 struct ib_cm_req_event_param {
-  struct ib_cm_id *listen_id; /**< the cm_id itself for one that called peer-to-peer */
+  struct ib_cm_id* listen_id; /**< the cm_id itself for one that called peer-to-peer */
   uint8_t port;
-  struct ibv_sa_path_rec *primary_path;
-  struct ibv_sa_path_rec *alternate_path; /**< or NULL */
+  struct ibv_sa_path_rec* primary_path;
+  struct ibv_sa_path_rec* alternate_path; /**< or NULL */
   uint64_t remote_ca_guid;
   uint32_t remote_qkey;
   uint32_t remote_qpn;
@@ -153,7 +153,7 @@ enum ib_cm_rej_reason {
 
 struct ib_cm_rej_event_param {
   enum ib_cm_rej_reason reason; /**< peers may send others than those above */
-  void *ari;                    /**< additional rejection information */
+  void* ari;                    /**< additional rejection information */
   uint8_t ari_length;           /**< its bytes; 1.0.5 left this 0 */
 };
 
@@ -162,7 +162,7 @@ struct ib_cm_mra_event_param {
 };
 
 struct ib_cm_lap_event_param {
-  struct ibv_sa_path_rec *alternate_path; /**< from here to the peer */
+  struct ibv_sa_path_rec* alternate_path; /**< from here to the peer */
 };
 
 enum ib_cm_apr_status {
@@ -184,12 +184,12 @@ enum ib_cm_apr_status {
 
 struct ib_cm_apr_event_param {
   enum ib_cm_apr_status ap_status;
-  void *apr_info;
+  void* apr_info;
   uint8_t info_len; /**< bytes; 1.0.5 left this 0 */
 };
 
 struct ib_cm_sidr_req_event_param {
-  struct ib_cm_id *listen_id;
+  struct ib_cm_id* listen_id;
   uint8_t port;
   uint16_t pkey;
 };
@@ -207,13 +207,13 @@ struct ib_cm_sidr_rep_event_param {
   enum ib_cm_sidr_status status;
   uint32_t qkey;
   uint32_t qpn;
-  void *info;
+  void* info;
   uint8_t info_len; /**< bytes; 1.0.5 left this 0 */
 };
 
 /** Everything that it points to lives until ib_cm_ack_event(). */
 struct ib_cm_event {
-  struct ib_cm_id *cm_id;
+  struct ib_cm_id* cm_id;
   enum ib_cm_event_type event;
   union {
     struct ib_cm_req_event_param req_rcvd;
@@ -227,7 +227,7 @@ struct ib_cm_event {
     enum ibv_wc_status send_status; /**< of the errors */
   } param;
   /** Of the message, its whole field (enum ib_cm_data_size); NULL where there was no message. */
-  void *private_data;
+  void* private_data;
 };
 
 struct ib_cm_attr_param {
@@ -242,13 +242,13 @@ struct ib_cm_attr_param {
 #define IB_CM_ASSIGN_SERVICE_ID __cpu_to_be64(0x0200000000000000ULL)
 
 struct ib_cm_req_param {
-  struct ibv_sa_path_rec *primary_path;
-  struct ibv_sa_path_rec *alternate_path; /**< or NULL */
+  struct ibv_sa_path_rec* primary_path;
+  struct ibv_sa_path_rec* alternate_path; /**< or NULL */
   uint64_t service_id;
   uint32_t qp_num;
   enum ibv_qp_type qp_type;
   uint32_t starting_psn; /**< what the peer shall send first */
-  void *private_data;
+  void* private_data;
   uint8_t private_data_len;
   uint8_t peer_to_peer; /**< both ends call each other and get one connection */
   uint8_t responder_resources;
@@ -265,7 +265,7 @@ struct ib_cm_req_param {
 struct ib_cm_rep_param {
   uint32_t qp_num;
   uint32_t starting_psn; /**< what the peer shall send first */
-  void *private_data;
+  void* private_data;
   uint8_t private_data_len;
   uint8_t responder_resources;
   uint8_t initiator_depth;
@@ -277,10 +277,10 @@ struct ib_cm_rep_param {
 };
 
 struct ib_cm_sidr_req_param {
-  struct ibv_sa_path_rec *path;
+  struct ibv_sa_path_rec* path;
   uint64_t service_id;
   int timeout_ms; /**< between repetitions */
-  void *private_data;
+  void* private_data;
   uint8_t private_data_len;
   uint8_t max_cm_retries;
 };
@@ -289,52 +289,52 @@ struct ib_cm_sidr_rep_param {
   uint32_t qp_num;
   uint32_t qkey;
   enum ib_cm_sidr_status status;
-  void *info;
+  void* info;
   uint8_t info_length;
-  void *private_data;
+  void* private_data;
   uint8_t private_data_len;
 };
 
 /* ib_cm_open_device(3) */
-struct ib_cm_device *ib_cm_open_device(struct ibv_context *device_context);
-void ib_cm_close_device(struct ib_cm_device *device);
+struct ib_cm_device* ib_cm_open_device(struct ibv_context* device_context);
+void ib_cm_close_device(struct ib_cm_device* device);
 
 /* ib_cm_get_event(3) */
-int ib_cm_get_event(struct ib_cm_device *device, struct ib_cm_event **event);
-int ib_cm_ack_event(struct ib_cm_event *event);
+int ib_cm_get_event(struct ib_cm_device* device, struct ib_cm_event** event);
+int ib_cm_ack_event(struct ib_cm_event* event);
 
 /* ib_cm_create_id(3) */
-int ib_cm_create_id(struct ib_cm_device *device, struct ib_cm_id **cm_id, void *context);
-int ib_cm_destroy_id(struct ib_cm_id *cm_id);
-int ib_cm_attr_id(struct ib_cm_id *cm_id, struct ib_cm_attr_param *param);
+int ib_cm_create_id(struct ib_cm_device* device, struct ib_cm_id** cm_id, void* context);
+int ib_cm_destroy_id(struct ib_cm_id* cm_id);
+int ib_cm_attr_id(struct ib_cm_id* cm_id, struct ib_cm_attr_param* param);
 
 /* ib_cm_listen(3) */
-int ib_cm_listen(struct ib_cm_id *cm_id, uint64_t service_id, uint64_t service_mask);
+int ib_cm_listen(struct ib_cm_id* cm_id, uint64_t service_id, uint64_t service_mask);
 
 /* ib_cm_send_req(3) */
-int ib_cm_send_req(struct ib_cm_id *cm_id, struct ib_cm_req_param *param);
-int ib_cm_send_rep(struct ib_cm_id *cm_id, struct ib_cm_rep_param *param);
-int ib_cm_send_rtu(struct ib_cm_id *cm_id, void *private_data, uint8_t private_data_len);
-int ib_cm_send_dreq(struct ib_cm_id *cm_id, void *private_data, uint8_t private_data_len);
-int ib_cm_send_drep(struct ib_cm_id *cm_id, void *private_data, uint8_t private_data_len);
-int ib_cm_send_rej(struct ib_cm_id *cm_id, enum ib_cm_rej_reason reason, void *ari,
-                   uint8_t ari_length, void *private_data, uint8_t private_data_len);
-int ib_cm_send_mra(struct ib_cm_id *cm_id, uint8_t service_timeout, void *private_data,
+int ib_cm_send_req(struct ib_cm_id* cm_id, struct ib_cm_req_param* param);
+int ib_cm_send_rep(struct ib_cm_id* cm_id, struct ib_cm_rep_param* param);
+int ib_cm_send_rtu(struct ib_cm_id* cm_id, void* private_data, uint8_t private_data_len);
+int ib_cm_send_dreq(struct ib_cm_id* cm_id, void* private_data, uint8_t private_data_len);
+int ib_cm_send_drep(struct ib_cm_id* cm_id, void* private_data, uint8_t private_data_len);
+int ib_cm_send_rej(struct ib_cm_id* cm_id, enum ib_cm_rej_reason reason, void* ari,
+                   uint8_t ari_length, void* private_data, uint8_t private_data_len);
+int ib_cm_send_mra(struct ib_cm_id* cm_id, uint8_t service_timeout, void* private_data,
                    uint8_t private_data_len);
-int ib_cm_notify(struct ib_cm_id *cm_id, enum ibv_event_type event);
+int ib_cm_notify(struct ib_cm_id* cm_id, enum ibv_event_type event);
 
 /* ib_cm_init_qp_attr(3) */
-int ib_cm_init_qp_attr(struct ib_cm_id *cm_id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask);
+int ib_cm_init_qp_attr(struct ib_cm_id* cm_id, struct ibv_qp_attr* qp_attr, int* qp_attr_mask);
 
 /* ib_cm_send_lap(3) */
-int ib_cm_send_lap(struct ib_cm_id *cm_id, struct ibv_sa_path_rec *alternate_path,
-                   void *private_data, uint8_t private_data_len);
-int ib_cm_send_apr(struct ib_cm_id *cm_id, enum ib_cm_apr_status status, void *info,
-                   uint8_t info_length, void *private_data, uint8_t private_data_len);
+int ib_cm_send_lap(struct ib_cm_id* cm_id, struct ibv_sa_path_rec* alternate_path,
+                   void* private_data, uint8_t private_data_len);
+int ib_cm_send_apr(struct ib_cm_id* cm_id, enum ib_cm_apr_status status, void* info,
+                   uint8_t info_length, void* private_data, uint8_t private_data_len);
 
 /* ib_cm_send_sidr_req(3) */
-int ib_cm_send_sidr_req(struct ib_cm_id *cm_id, struct ib_cm_sidr_req_param *param);
-int ib_cm_send_sidr_rep(struct ib_cm_id *cm_id, struct ib_cm_sidr_rep_param *param);
+int ib_cm_send_sidr_req(struct ib_cm_id* cm_id, struct ib_cm_sidr_req_param* param);
+int ib_cm_send_sidr_rep(struct ib_cm_id* cm_id, struct ib_cm_sidr_rep_param* param);
 
 /* Beyond libibcm 1.0.5; WIREUP_IBCM says that they are there. */
 #define WIREUP_IBCM 1
@@ -344,13 +344,13 @@ int ib_cm_send_sidr_rep(struct ib_cm_id *cm_id, struct ib_cm_sidr_rep_param *par
  * how many of them the peer gave; *used (unless NULL) gets their number without the zeros at the
  * end, which is what the peer gave when its last byte was not zero.
  */
-size_t ib_cm_event_private_data_len(const struct ib_cm_event *event, size_t *used);
+size_t ib_cm_event_private_data_len(const struct ib_cm_event* event, size_t* used);
 
 /**
  * Why the last call of this thread that failed did so: a sentence that names step, place and value.
  * Valid until the thread's next failing call; empty when none has failed.
  */
-const char *ib_cm_last_error(void);
+const char* ib_cm_last_error(void);
 
 #ifdef __cplusplus
 }

@@ -211,7 +211,7 @@ TEST(AlternateCells, EachIsVisited) {
       ++visited;
     }
   }
-  EXPECT_EQ(visited, std::size_t{6 * 11}) << "the table has grown: extend the list above";
+  EXPECT_EQ(visited, std::size_t{6} * 11) << "the table has grown: extend the list above";
 }
 
 }  // namespace

@@ -261,7 +261,7 @@ class BusyHost {
     return [](Handle, const Link&, State state) { return state == State::Established; };
   }
   /// Now or after a while, or never. `what` is not called in another incarnation.
-  void soon(std::function<void()> what) {
+  void soon(const std::function<void()>& what) {
     const auto choice = rng_.below(10);
     if (choice < 6) {
       what();

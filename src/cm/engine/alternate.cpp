@@ -12,8 +12,8 @@
 namespace wireup::cm {
 namespace {
 
-/// Whether an answer is of our exchange. The MAD layer of a kernel puts its own number into the high
-/// half of the TID of what is sent over QP1, and the peer repeats that.
+/// Whether an answer is of our exchange. The MAD layer of a kernel puts its own number into the
+/// high half of the TID of what is sent over QP1, and the peer repeats that.
 bool is_same_exchange(Tid ours, Tid answer) noexcept {
   constexpr std::uint64_t kLowHalf = 0xFFFFFFFF;
   return (ours.value() & kLowHalf) == (answer.value() & kLowHalf);

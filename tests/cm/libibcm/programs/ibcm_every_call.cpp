@@ -5,4 +5,4 @@
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wold-style-cast"
-#include "ibcm_every_call.c"
+#include "ibcm_every_call.c"  // NOLINT(bugprone-suspicious-include): the same program

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "mad/rate.hpp"
+#include "verbs/gid.hpp"
 
 namespace wireup::verbs {
 namespace {
@@ -221,9 +222,7 @@ Result<PortInfo> Device::query_port(std::uint8_t port) const {
                               static_cast<unsigned>(kIbGidIndex), text,
                               static_cast<unsigned>(port)));
   }
-  Gid::Bytes bytes{};
-  std::copy(std::begin(gid.raw), std::end(gid.raw), bytes.begin());
-  info.gid = Gid(bytes);
+  info.gid = to_gid(gid);
   info.port_guid = info.gid.interface_id();
 
   for (int index = 0; index < attr.pkey_tbl_len; ++index) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/rc_qp.hpp"
 
-#include <algorithm>
-#include <iterator>
+#include "verbs/gid.hpp"
 
 namespace wireup::verbs {
 
@@ -82,7 +81,7 @@ ibv_ah_attr ah_attributes(const UdDestination& to, std::uint8_t port) noexcept {
   attr.port_num = port;
   attr.is_global = to.global ? 1 : 0;
   if (to.global) {
-    std::copy(to.dgid.bytes().begin(), to.dgid.bytes().end(), std::begin(attr.grh.dgid.raw));
+    attr.grh.dgid = raw_gid(to.dgid);
     attr.grh.sgid_index = to.sgid_index;
     attr.grh.flow_label = to.flow_label.value();
     attr.grh.hop_limit = to.hop_limit;

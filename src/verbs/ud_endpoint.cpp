@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "verbs/gid.hpp"
 #include "verbs/objects.hpp"
 #include "verbs/rc_qp.hpp"
 
@@ -41,12 +42,6 @@ Gid gid_at(std::span<const std::uint8_t> grh, std::size_t offset) noexcept {
   Gid::Bytes bytes{};
   std::copy_n(grh.begin() + static_cast<std::ptrdiff_t>(offset), Gid::kSize, bytes.begin());
   return Gid(bytes);
-}
-
-ibv_gid raw_gid(const Gid& gid) noexcept {
-  ibv_gid raw{};
-  std::copy(gid.bytes().begin(), gid.bytes().end(), std::begin(raw.raw));
-  return raw;
 }
 
 /// The datagram behind a successful completion. The buffer starts with the place of the GRH (IBTA

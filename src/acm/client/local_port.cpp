@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "verbs/gid.hpp"
+
 namespace wireup::acm {
 namespace {
 
@@ -100,11 +102,8 @@ std::vector<Gid> gids_of(const LocalPort& port) {
   std::size_t used = 0;
   for (int i = 0; i < attr.gid_tbl_len && i < kMaxGids; ++i) {
     ibv_gid entry{};
-    Gid::Bytes bytes{};
-    if (ibv_query_gid(port.device.raw(), port.info.port, i, &entry) == 0) {
-      std::copy(std::begin(entry.raw), std::end(entry.raw), bytes.begin());
-    }
-    gids.emplace_back(bytes);
+    const bool is_known = ibv_query_gid(port.device.raw(), port.info.port, i, &entry) == 0;
+    gids.push_back(is_known ? verbs::to_gid(entry) : Gid{});
     used = gids.back().is_zero() ? used : gids.size();
   }
   gids.resize(used);

@@ -6,6 +6,7 @@
 
 #include "cm/engine/check_size.hpp"
 #include "cm/engine/engine.hpp"
+#include "cm/engine/intervals.hpp"
 #include "cm/engine/message_bytes.hpp"
 #include "cm/engine/request.hpp"
 
@@ -68,7 +69,7 @@ void Engine::transmit_alternate(std::uint32_t index, mad::CmKind kind, const mad
   alternate.last_kind = kind;
   alternate.last_sent = trimmed(bytes);
   alternate.attempts = 1;
-  transmit_once(table_.at(index).peer, kind, bytes);
+  outbox_.send(table_.at(index).peer, kind, bytes);
 }
 
 void Engine::resend_alternate(std::uint32_t index, Instant now) {
@@ -79,12 +80,10 @@ void Engine::resend_alternate(std::uint32_t index, Instant now) {
     return;
   }
   ++alternate.attempts;
-  transmit_once(connection.peer, alternate.last_kind, whole(alternate.last_sent), true);
+  outbox_.send(connection.peer, alternate.last_kind, whole(alternate.last_sent), true);
   if (alternate.last_kind == mad::CmKind::Lap) {
-    const bool is_iba = connection.policy.timers == Timers::Iba;
-    connection.timers.set(Timer::Retransmit,
-                          now + (is_iba ? alternate.interval
-                                        : rng_.jitter(alternate.interval, config_.jitter_percent)));
+    const Duration wait = wait_in(alternate.interval, connection.policy.timers, config_, rng_);
+    connection.timers.set(Timer::Retransmit, now + wait);
     table_.schedule(index);
   }
 }
@@ -117,7 +116,7 @@ Result<> Engine::load_alternate(Handle handle, const LapParams& params, Instant 
   Instant deadline = params.deadline;
   if (connection.policy.timers == Timers::Iba) {
     alternate.interval = iba_interval(params.path, lap.remote_cm_response_timeout);
-    deadline = std::min(deadline, now + alternate.interval * (connection.max_cm_retries + 1));
+    deadline = std::min(deadline, now + all_tries(alternate.interval, connection.max_cm_retries));
   } else {
     alternate.interval = release_rtt_.rto(config_.initial_rto, config_.min_rto, config_.max_rto);
   }
@@ -161,16 +160,9 @@ Result<> Engine::delay_alternate(Handle handle, IbTimeout service_timeout,
     return fits;
   }
   Connection& connection = table_.at(*index);
-  mad::Mra mra;
-  mra.tid = alternates_[*index].peer_tid.value_or(Tid{});
-  mra.local_comm_id = connection.local_comm_id;
-  mra.remote_comm_id = connection.remote_comm_id;
-  mra.message = mad::MraOf::Lap;
-  mra.service_timeout = service_timeout;
-  mra.private_data = mad::private_data<mad::Mra::kPrivateSize>(private_data);
-  const Instant promised = now + service_timeout.duration();
-  const Instant offered = connection.timers.deadline(Timer::Deadline).value_or(promised);
-  connection.timers.set(Timer::Deadline, std::max(offered, promised));
+  const Tid tid = alternates_[*index].peer_tid.value_or(Tid{});
+  const mad::Mra mra = mra_for(connection, tid, mad::MraOf::Lap, service_timeout, private_data);
+  keep_promise(connection, service_timeout, now);
   transmit_alternate(*index, mad::CmKind::Mra, mad::serialize(mra));
   enter(*index, look_up(*index, AlternateInput::SendMra).next);
   return {};
@@ -254,13 +246,7 @@ void Engine::handle_mra_of_lap(std::uint32_t index, const mad::Mra& mra, Instant
     drop(DropReason::UnexpectedState);
     return;
   }
-  const Instant again =
-      now + mra.service_timeout.duration() + connection.local_ack_timeout.duration();
-  connection.timers.set(Timer::Retransmit, again);
-  if (connection.policy.timers == Timers::Iba) {
-    const Instant deadline = connection.timers.deadline(Timer::Deadline).value_or(again);
-    connection.timers.set(Timer::Deadline, std::max(deadline, again + alternates_[index].interval));
-  }
+  be_patient(connection, mra, alternates_[index].interval, now);
   enter(index, cell.next);
   events_.emplace_back(
       MraReceived{table_.handle(index), mra.message, mra.service_timeout, mra.private_data});
@@ -288,9 +274,7 @@ bool Engine::expire_alternate(std::uint32_t index, Instant now) {
   }
   if (connection.timers.take_expired(Timer::Retransmit, now)) {
     if (look_up(index, AlternateInput::RetransmitDue).action == AlternateAction::Resend) {
-      if (connection.policy.timers == Timers::Adaptive) {
-        alternate.interval = std::min(2 * alternate.interval, config_.max_rto);
-      }
+      alternate.interval = interval_after(alternate.interval, connection.policy.timers, config_);
       resend_alternate(index, now);
     }
     table_.schedule(index);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cm/engine/check_size.hpp"
+#include "cm/engine/intervals.hpp"
 #include "cm/engine/request.hpp"
 
 namespace wireup::cm {
@@ -90,7 +91,7 @@ Result<Handle> Engine::connect(const ConnectParams& params, Instant now) {
   Instant deadline = params.deadline;
   if (params.policy.timers == Timers::Iba) {
     connection.interval = iba_interval(params.path, req->remote_cm_response_timeout);
-    deadline = std::min(deadline, now + connection.interval * (connection.max_cm_retries + 1));
+    deadline = std::min(deadline, now + all_tries(connection.interval, connection.max_cm_retries));
   }
   connection.timers.set(Timer::Deadline, deadline);
   if (params.peer_to_peer) {
@@ -145,7 +146,7 @@ Result<> Engine::accept(Handle handle, const AcceptParams& params, Instant now) 
   rep.local_ca_guid = params.local_ca_guid;
   rep.private_data = mad::private_data<mad::Rep::kPrivateSize>(params.private_data.span());
   const Duration patience = connection.policy.timers == Timers::Iba
-                                ? connection.interval * (connection.max_cm_retries + 1)
+                                ? all_tries(connection.interval, connection.max_cm_retries)
                                 : config_.rtu_deadline;
   connection.timers.set(Timer::Deadline, params.deadline.value_or(now + patience));
   transmit(*index, mad::CmKind::Rep, mad::serialize(rep), &reply_rtt_, now);
@@ -208,17 +209,10 @@ Result<> Engine::delay(Handle handle, IbTimeout service_timeout,
     return fits;
   }
   Connection& connection = table_.at(*index);
-  mad::Mra mra;
-  mra.tid = connection.tid;
-  mra.local_comm_id = connection.local_comm_id;
-  mra.remote_comm_id = connection.remote_comm_id;
-  mra.message = connection.is_active ? mad::MraOf::Rep : mad::MraOf::Req;
-  mra.service_timeout = service_timeout;
-  mra.private_data = mad::private_data<mad::Mra::kPrivateSize>(private_data);
+  const mad::MraOf message = connection.is_active ? mad::MraOf::Rep : mad::MraOf::Req;
+  const mad::Mra mra = mra_for(connection, connection.tid, message, service_timeout, private_data);
   if (!connection.is_active) {
-    const Instant promised = now + service_timeout.duration();
-    const Instant offered = connection.timers.deadline(Timer::Deadline).value_or(promised);
-    connection.timers.set(Timer::Deadline, std::max(offered, promised));
+    keep_promise(connection, service_timeout, now);
   }
   transmit(*index, mad::CmKind::Mra, mad::serialize(mra), nullptr, now);
   enter(*index, look_up(*index, Input::SendMra).next, now);

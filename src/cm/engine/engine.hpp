@@ -224,9 +224,6 @@ class Engine {
   void transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& bytes,
                 const RttEstimator* estimator, Instant now);
   void resend(std::uint32_t index, Instant now);
-  /// Sends a message that nobody keeps.
-  void transmit_once(const Address& to, mad::CmKind kind, const mad::Mad& bytes,
-                     bool is_retransmit = false);
   void send_rej(const Address& to, const mad::Rej& rej);
   void send_dreq(std::uint32_t index, std::span<const std::uint8_t> private_data, Instant now);
   void send_drep(std::uint32_t index, std::span<const std::uint8_t> private_data,
@@ -234,10 +231,17 @@ class Engine {
   /// A REJ of the connection in its present state, with our identity as private data.
   [[nodiscard]] mad::Rej rej_for(std::uint32_t index, mad::RejReason reason) const noexcept;
   void start_retransmission(std::uint32_t index, Instant now);
+  /// Our MRA in an exchange.
+  [[nodiscard]] static mad::Mra mra_for(const Connection& connection, Tid tid, mad::MraOf message,
+                                        IbTimeout service_timeout,
+                                        std::span<const std::uint8_t> private_data);
+  /// Gives our consumer at least as long as an MRA promised.
+  static void keep_promise(Connection& connection, IbTimeout service_timeout, Instant now);
+  /// The peer's MRA: waits for as long as it says before a message of this interval is repeated.
+  static void be_patient(Connection& connection, const mad::Mra& mra, Duration interval,
+                         Instant now);
   [[nodiscard]] Tid next_tid() noexcept;
 
-  /// The next interval of a message whose answer has not come.
-  [[nodiscard]] Duration backed_off(const Connection& connection) const noexcept;
   void drop(DropReason reason) noexcept { outbox_.drop(reason); }
   [[nodiscard]] Sidr::Context context(Instant now) noexcept {
     return {config_, rng_, outbox_, now};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <string_view>
 #include <variant>
 
 #include "cm/engine/alternate.hpp"
@@ -9,82 +11,48 @@
 
 namespace wireup::cm {
 
+namespace {
+
+#define WIREUP_CM_STATE_TEXT(name, text) text,
+#define WIREUP_CM_INPUT_TEXT(name, kind, text) text,
+constexpr std::string_view kStateNames[] = {WIREUP_CM_STATES(WIREUP_CM_STATE_TEXT)};
+constexpr std::string_view kInputNames[] = {WIREUP_CM_INPUTS(WIREUP_CM_INPUT_TEXT)};
+constexpr std::string_view kAlternateStateNames[] = {
+    WIREUP_CM_ALTERNATE_STATES(WIREUP_CM_STATE_TEXT)};
+constexpr std::string_view kAlternateInputNames[] = {
+    WIREUP_CM_ALTERNATE_INPUTS(WIREUP_CM_INPUT_TEXT)};
+constexpr std::string_view kSidrStateNames[] = {WIREUP_CM_SIDR_STATES(WIREUP_CM_STATE_TEXT)};
+constexpr std::string_view kSidrInputNames[] = {WIREUP_CM_SIDR_INPUTS(WIREUP_CM_INPUT_TEXT)};
+#undef WIREUP_CM_STATE_TEXT
+#undef WIREUP_CM_INPUT_TEXT
+
+/// The text of an enumerator, of which there are as many as texts, before kCount.
+template <typename E, std::size_t N>
+constexpr std::string_view text_of(const std::string_view (&texts)[N], E value) noexcept {
+  static_assert(N == static_cast<std::size_t>(E::kCount));
+  const auto index = static_cast<std::size_t>(value);
+  return index < N ? texts[index] : "unknown";
+}
+
+}  // namespace
+
 std::string_view state_name(State state) noexcept {
-  switch (state) {
-#define WIREUP_CM_STATE_NAME(name, text) \
-  case State::name:                      \
-    return text;
-    WIREUP_CM_STATES(WIREUP_CM_STATE_NAME)
-#undef WIREUP_CM_STATE_NAME
-    case State::kCount:
-      break;
-  }
-  return "unknown";
+  return text_of(kStateNames, state);
 }
-
 std::string_view input_name(Input input) noexcept {
-  switch (input) {
-#define WIREUP_CM_INPUT_NAME(name, kind, text) \
-  case Input::name:                            \
-    return text;
-    WIREUP_CM_INPUTS(WIREUP_CM_INPUT_NAME)
-#undef WIREUP_CM_INPUT_NAME
-    case Input::kCount:
-      break;
-  }
-  return "unknown";
+  return text_of(kInputNames, input);
 }
-
 std::string_view state_name(AlternateState state) noexcept {
-  switch (state) {
-#define WIREUP_CM_STATE_NAME(name, text) \
-  case AlternateState::name:             \
-    return text;
-    WIREUP_CM_ALTERNATE_STATES(WIREUP_CM_STATE_NAME)
-#undef WIREUP_CM_STATE_NAME
-    case AlternateState::kCount:
-      break;
-  }
-  return "unknown";
+  return text_of(kAlternateStateNames, state);
 }
-
 std::string_view input_name(AlternateInput input) noexcept {
-  switch (input) {
-#define WIREUP_CM_INPUT_NAME(name, kind, text) \
-  case AlternateInput::name:                   \
-    return text;
-    WIREUP_CM_ALTERNATE_INPUTS(WIREUP_CM_INPUT_NAME)
-#undef WIREUP_CM_INPUT_NAME
-    case AlternateInput::kCount:
-      break;
-  }
-  return "unknown";
+  return text_of(kAlternateInputNames, input);
 }
-
 std::string_view state_name(SidrState state) noexcept {
-  switch (state) {
-#define WIREUP_CM_STATE_NAME(name, text) \
-  case SidrState::name:                  \
-    return text;
-    WIREUP_CM_SIDR_STATES(WIREUP_CM_STATE_NAME)
-#undef WIREUP_CM_STATE_NAME
-    case SidrState::kCount:
-      break;
-  }
-  return "unknown";
+  return text_of(kSidrStateNames, state);
 }
-
 std::string_view input_name(SidrInput input) noexcept {
-  switch (input) {
-#define WIREUP_CM_INPUT_NAME(name, kind, text) \
-  case SidrInput::name:                        \
-    return text;
-    WIREUP_CM_SIDR_INPUTS(WIREUP_CM_INPUT_NAME)
-#undef WIREUP_CM_INPUT_NAME
-    case SidrInput::kCount:
-      break;
-  }
-  return "unknown";
+  return text_of(kSidrInputNames, input);
 }
 
 std::string_view step_name(Step step) noexcept {

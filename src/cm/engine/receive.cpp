@@ -36,12 +36,11 @@ Input input_of(const mad::Rej& rej) noexcept {
 }  // namespace
 
 void Engine::handle_mad(const Address& from, std::span<const std::uint8_t> bytes, Instant now) {
-  if (handle_class_port_info(from, bytes)) {
-    return;
-  }
   const auto message = mad::parse_cm(bytes);
   if (!message) {
-    drop(DropReason::Malformed);
+    if (!handle_class_port_info(from, bytes)) {
+      drop(DropReason::Malformed);
+    }
     return;
   }
   ++outbox_.counters.received[mad::index_of(mad::kind_of(*message))];
@@ -373,14 +372,7 @@ void Engine::handle(const Address& from, const mad::Mra& mra, Instant now) {
     return;
   }
   Connection& connection = table_.at(*index);
-  const Instant again =
-      now + mra.service_timeout.duration() + connection.local_ack_timeout.duration();
-  connection.timers.set(Timer::Retransmit, again);
-  if (connection.policy.timers == Timers::Iba) {
-    // IBA's patience has no bound but the peer's; ours ends at the deadline of the connect.
-    const Instant deadline = connection.timers.deadline(Timer::Deadline).value_or(again);
-    connection.timers.set(Timer::Deadline, std::max(deadline, again + connection.interval));
-  }
+  be_patient(connection, mra, connection.interval, now);
   enter(*index, cell.next, now);
   events_.emplace_back(
       MraReceived{table_.handle(*index), mra.message, mra.service_timeout, mra.private_data});
@@ -396,7 +388,7 @@ void Engine::handle(const Address& from, const mad::Dreq& dreq, Instant now) {
     drep.local_comm_id = dreq.remote_comm_id;
     drep.remote_comm_id = dreq.local_comm_id;
     drep.private_data = mad::private_data<mad::Drep::kPrivateSize>(config_.identity.span());
-    transmit_once(from, mad::CmKind::Drep, mad::serialize(drep));
+    outbox_.send(from, mad::CmKind::Drep, mad::serialize(drep));
     return;
   }
   const auto index = match(from, dreq.remote_comm_id, dreq.local_comm_id);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+
 #include "cm/engine/engine.hpp"
+#include "cm/engine/intervals.hpp"
 #include "cm/engine/message_bytes.hpp"
 
 namespace wireup::cm {
@@ -35,11 +38,6 @@ Tid Engine::next_tid() noexcept {
   return Tid(rng_.next());
 }
 
-void Engine::transmit_once(const Address& to, mad::CmKind kind, const mad::Mad& bytes,
-                           bool is_retransmit) {
-  outbox_.send(to, kind, bytes, is_retransmit);
-}
-
 void Engine::transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& bytes,
                       const RttEstimator* estimator, Instant now) {
   Connection& connection = table_.at(index);
@@ -54,22 +52,44 @@ void Engine::transmit(std::uint32_t index, mad::CmKind kind, const mad::Mad& byt
     }
     start_retransmission(index, now);
   }
-  transmit_once(connection.peer, kind, bytes);
+  outbox_.send(connection.peer, kind, bytes);
 }
 
 void Engine::start_retransmission(std::uint32_t index, Instant now) {
   Connection& connection = table_.at(index);
-  const Duration wait = connection.policy.timers == Timers::Iba
-                            ? connection.interval
-                            : rng_.jitter(connection.interval, config_.jitter_percent);
+  const Duration wait = wait_in(connection.interval, connection.policy.timers, config_, rng_);
   connection.timers.set(Timer::Retransmit, now + wait);
   table_.schedule(index);
 }
 
-Duration Engine::backed_off(const Connection& connection) const noexcept {
-  return connection.policy.timers == Timers::Iba
-             ? connection.interval
-             : std::min(2 * connection.interval, config_.max_rto);
+mad::Mra Engine::mra_for(const Connection& connection, Tid tid, mad::MraOf message,
+                         IbTimeout service_timeout, std::span<const std::uint8_t> private_data) {
+  mad::Mra mra;
+  mra.tid = tid;
+  mra.local_comm_id = connection.local_comm_id;
+  mra.remote_comm_id = connection.remote_comm_id;
+  mra.message = message;
+  mra.service_timeout = service_timeout;
+  mra.private_data = mad::private_data<mad::Mra::kPrivateSize>(private_data);
+  return mra;
+}
+
+void Engine::keep_promise(Connection& connection, IbTimeout service_timeout, Instant now) {
+  const Instant promised = now + service_timeout.duration();
+  const Instant offered = connection.timers.deadline(Timer::Deadline).value_or(promised);
+  connection.timers.set(Timer::Deadline, std::max(offered, promised));
+}
+
+void Engine::be_patient(Connection& connection, const mad::Mra& mra, Duration interval,
+                        Instant now) {
+  const Instant again =
+      now + mra.service_timeout.duration() + connection.local_ack_timeout.duration();
+  connection.timers.set(Timer::Retransmit, again);
+  if (connection.policy.timers == Timers::Iba) {
+    // IBA's patience has no bound but the peer's. With adaptive timers the call's deadline stays.
+    const Instant deadline = connection.timers.deadline(Timer::Deadline).value_or(again);
+    connection.timers.set(Timer::Deadline, std::max(deadline, again + interval));
+  }
 }
 
 void Engine::resend(std::uint32_t index, Instant now) {
@@ -79,7 +99,7 @@ void Engine::resend(std::uint32_t index, Instant now) {
     return;
   }
   ++connection.attempts;
-  transmit_once(connection.peer, connection.last_kind, whole(connection.last_sent), true);
+  outbox_.send(connection.peer, connection.last_kind, whole(connection.last_sent), true);
   // While a LAP is under way, the timers are the LAP's.
   if (connection.state != State::Established && connection.timers.is_set(Timer::Retransmit)) {
     start_retransmission(index, now);
@@ -87,7 +107,7 @@ void Engine::resend(std::uint32_t index, Instant now) {
 }
 
 void Engine::send_rej(const Address& to, const mad::Rej& rej) {
-  transmit_once(to, mad::CmKind::Rej, mad::serialize(rej));
+  outbox_.send(to, mad::CmKind::Rej, mad::serialize(rej));
 }
 
 mad::Rej Engine::rej_for(std::uint32_t index, mad::RejReason reason) const noexcept {
@@ -113,7 +133,7 @@ void Engine::send_dreq(std::uint32_t index, std::span<const std::uint8_t> privat
   dreq.remote_qpn = connection.remote_qpn;
   dreq.private_data = mad::private_data<mad::Dreq::kPrivateSize>(private_data);
   const Duration patience = connection.policy.timers == Timers::Iba
-                                ? connection.interval * (connection.max_cm_retries + 1)
+                                ? all_tries(connection.interval, connection.max_cm_retries)
                                 : config_.disconnect_deadline;
   connection.timers.set(Timer::Deadline, now + patience);
   transmit(index, mad::CmKind::Dreq, mad::serialize(dreq), &release_rtt_, now);
@@ -127,7 +147,7 @@ void Engine::send_drep(std::uint32_t index, std::span<const std::uint8_t> privat
   drep.local_comm_id = connection.local_comm_id;
   drep.remote_comm_id = connection.remote_comm_id;
   drep.private_data = mad::private_data<mad::Drep::kPrivateSize>(private_data);
-  transmit_once(connection.peer, mad::CmKind::Drep, mad::serialize(drep), is_retransmit);
+  outbox_.send(connection.peer, mad::CmKind::Drep, mad::serialize(drep), is_retransmit);
 }
 
 }  // namespace wireup::cm

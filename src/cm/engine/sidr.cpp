@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cm/engine/intervals.hpp"
 #include "cm/engine/message_bytes.hpp"
 
 namespace wireup::cm {
@@ -47,10 +48,9 @@ void Sidr::remove(Map::iterator at) {
 
 void Sidr::start_retransmission(Map::iterator at, Context context) {
   Resolution& resolution = at->second;
-  const Duration spread =
-      resolution.is_iba ? resolution.interval
-                        : context.rng.jitter(resolution.interval, context.config.jitter_percent);
-  resolution.timers.set(Timer::Retransmit, context.now + spread);
+  const Duration wait =
+      wait_in(resolution.interval, resolution.timing, context.config, context.rng);
+  resolution.timers.set(Timer::Retransmit, context.now + wait);
   schedule(at);
 }
 
@@ -89,17 +89,17 @@ Result<ResolutionId> Sidr::resolve(const SidrParams& params, Context context) {
   resolution.tid = req.tid;
   resolution.service_id = params.service_id;
   resolution.attempts = 1;
-  resolution.is_iba = params.timers == Timers::Iba;
+  resolution.timing = params.timers;
   resolution.since = context.now;
   resolution.last_sent = trimmed(bytes);
   Instant deadline = params.deadline;
-  if (resolution.is_iba) {
+  if (resolution.timing == Timers::Iba) {
     // Both numbers are the consumer's and have no bound: what exceeds the deadline does not matter.
     const Duration left = deadline - context.now;
     resolution.interval =
         std::clamp<Duration>(params.iba_interval, std::min(context.config.min_rto, left), left);
     if (left / resolution.interval > params.max_cm_retries) {
-      deadline = context.now + resolution.interval * (std::int64_t{params.max_cm_retries} + 1);
+      deadline = context.now + all_tries(resolution.interval, params.max_cm_retries);
     }
   } else {
     resolution.interval =
@@ -225,9 +225,7 @@ void Sidr::expire(Map::iterator at, Context context) {
   }
   if (resolution.timers.take_expired(Timer::Retransmit, context.now)) {
     ++resolution.attempts;
-    if (!resolution.is_iba) {
-      resolution.interval = std::min(2 * resolution.interval, context.config.max_rto);
-    }
+    resolution.interval = interval_after(resolution.interval, resolution.timing, context.config);
     context.outbox.send(resolution.peer, mad::CmKind::SidrReq, whole(resolution.last_sent), true);
     start_retransmission(at, context);
   }

@@ -63,7 +63,7 @@ class Sidr {
     Tid tid;
     ServiceId service_id;
     unsigned attempts = 0;
-    bool is_iba = false;
+    Timers timing = Timers::Adaptive;
     Instant since;
     Duration interval{};
     TimerTable<Timer> timers;

@@ -6,6 +6,7 @@
 #include "base/bytes.hpp"
 #include "base/check.hpp"
 #include "cm/engine/engine.hpp"
+#include "cm/engine/intervals.hpp"
 
 namespace wireup::cm {
 namespace {
@@ -152,7 +153,7 @@ void Engine::expire(std::uint32_t index, Instant now) {
   }
   if (connection.timers.take_expired(Timer::Retransmit, now)) {
     if (look_up(index, Input::RetransmitDue).action == Action::Resend) {
-      connection.interval = backed_off(connection);
+      connection.interval = interval_after(connection.interval, connection.policy.timers, config_);
       resend(index, now);
       start_retransmission(index, now);
     } else {

@@ -156,7 +156,8 @@ struct ConnectParams {
   /// the larger CA GUID, or the larger QPN of one CA, stays the active one; the other is offered
   /// the peer's REQ under the handle of its own connect, and accepts it.
   bool peer_to_peer = false;
-  /// When to give up, whatever the state of the handshake. In the future.
+  /// When to give up, whatever the state of the handshake. In the future. With Timers::Iba the peer
+  /// may move it by an MRA, as the specification lets it.
   Instant deadline;
   Policy policy = {};
   /// With Timers::Iba, instead of Config::cm_response_timeout and 15 retries.

@@ -2,13 +2,13 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 
 #include "cm/driver/gsi_carrier.hpp"
 #include "cm/libibcm/log.hpp"
 #include "cm/libibcm/port.hpp"
+#include "verbs/gid.hpp"
 
 namespace wireup::cm::ibcm {
 namespace {
@@ -47,8 +47,7 @@ class GsiPort final : public Port {
     const int entries = port.has_value() ? std::min(port->gid_tbl_len, 256) : 0;
     for (int index = 0; index < entries; ++index) {
       ibv_gid entry{};
-      if (ibv_query_gid(context_, number_, index, &entry) == 0 &&
-          std::equal(std::begin(entry.raw), std::end(entry.raw), gid.bytes().begin())) {
+      if (ibv_query_gid(context_, number_, index, &entry) == 0 && verbs::to_gid(entry) == gid) {
         return static_cast<std::uint8_t>(index);
       }
     }

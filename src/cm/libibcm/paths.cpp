@@ -3,22 +3,12 @@
 
 #include <endian.h>
 
-#include <algorithm>
+#include "verbs/gid.hpp"
 
 namespace wireup::cm::ibcm {
 namespace {
 
 constexpr unsigned kMaxCode = 63;
-
-Gid gid_of(const ibv_gid& gid) noexcept {
-  Gid::Bytes bytes{};
-  std::copy(std::begin(gid.raw), std::end(gid.raw), bytes.begin());
-  return Gid(bytes);
-}
-
-void put_gid(ibv_gid& to, const Gid& gid) noexcept {
-  std::copy(gid.bytes().begin(), gid.bytes().end(), std::begin(to.raw));
-}
 
 }  // namespace
 
@@ -34,8 +24,8 @@ Result<mad::PathRecord> read_path(const ibv_sa_path_rec& path) {
                             path.rate, path.packet_life_time));
   }
   mad::PathRecord record;
-  record.dgid = gid_of(path.dgid);
-  record.sgid = gid_of(path.sgid);
+  record.dgid = verbs::to_gid(path.dgid);
+  record.sgid = verbs::to_gid(path.sgid);
   record.dlid = Lid(be16toh(path.dlid));
   record.slid = Lid(be16toh(path.slid));
   record.raw_traffic = path.raw_traffic != 0;
@@ -57,8 +47,8 @@ Result<mad::PathRecord> read_path(const ibv_sa_path_rec& path) {
 
 ibv_sa_path_rec write_path(const mad::PathRecord& record) noexcept {
   ibv_sa_path_rec path{};
-  put_gid(path.dgid, record.dgid);
-  put_gid(path.sgid, record.sgid);
+  path.dgid = verbs::raw_gid(record.dgid);
+  path.sgid = verbs::raw_gid(record.sgid);
   path.dlid = htobe16(record.dlid.value());
   path.slid = htobe16(record.slid.value());
   path.raw_traffic = record.raw_traffic ? 1 : 0;
